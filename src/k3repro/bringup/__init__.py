@@ -1,0 +1,1 @@
+"""Layer `bringup` (see docs/design.md)."""

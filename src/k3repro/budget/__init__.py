@@ -1,0 +1,1 @@
+"""Layer `budget` (see docs/design.md)."""

@@ -1,0 +1,1 @@
+"""Layer `capacity` (see docs/design.md)."""

@@ -1,0 +1,1 @@
+"""Layer `claims` (see docs/design.md)."""

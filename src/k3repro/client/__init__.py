@@ -1,0 +1,1 @@
+"""Layer `client` (see docs/design.md)."""

@@ -1,0 +1,1 @@
+"""Layer `mxfp4` (see docs/design.md)."""

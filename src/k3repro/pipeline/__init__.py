@@ -1,0 +1,1 @@
+"""Layer `pipeline` (see docs/design.md)."""

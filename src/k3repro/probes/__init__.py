@@ -1,0 +1,1 @@
+"""Layer `probes` (see docs/design.md)."""

@@ -1,0 +1,1 @@
+"""Layer `serve` (see docs/design.md)."""

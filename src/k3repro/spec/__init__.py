@@ -1,0 +1,1 @@
+"""Layer `spec` (see docs/design.md)."""

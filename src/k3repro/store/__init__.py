@@ -1,0 +1,1 @@
+"""Layer `store` (see docs/design.md)."""

@@ -1,0 +1,1 @@
+"""Layer `twin` (see docs/design.md)."""
