@@ -1,0 +1,92 @@
+"""A layout: how a model is spread over a platform, and the serving knobs that decide its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+from k3repro.errors import SpecError
+from k3repro.spec._document import Document, all_documents, load_document
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Parallelism and serving knobs of both pools of one published or planned deployment; sizes per GPU."""
+
+    name: str
+    title: str
+    model: str
+    platform: str
+    tp: int
+    dp: int
+    ep: int
+    kv_pool_bytes: int
+    kv_dtype: str
+    max_num_seqs: int
+    max_model_len: int
+    prefix_caching: bool
+    engine_version: str
+    prefill_nodes: int = 2
+    decode_nodes: int = 2
+    pp: int = 1
+    dcp: int = 1
+    block_size: int | None = None
+    max_num_batched_tokens: int | None = None
+    heap_bytes: int | None = None
+    cudagraph: str | None = None
+    gpu_memory_utilization: float | None = None
+    sources: Mapping[str, str] = field(default_factory=dict)
+    unknown: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> int:
+        """Nodes of both pools."""
+        return self.prefill_nodes + self.decode_nodes
+
+    @property
+    def slots(self) -> int:
+        """In-flight sequence places of the decode pool: max_num_seqs on each data-parallel lane."""
+        return self.max_num_seqs * self.dp
+
+
+def layout_of(document: Document) -> Layout:
+    """Build a layout from a parsed file.
+
+    Raises:
+        SpecError: a missing or unknown field, or ranks that do not agree.
+    """
+    try:
+        layout = Layout(
+            **document.head_fields(),
+            **document.section("layout"),
+            sources=document.sources,
+            unknown=document.unknown,
+        )
+    except TypeError as error:
+        raise SpecError(f"fields do not make a layout: {error}", where=document.where) from None
+    if layout.ep != layout.tp * layout.dp:
+        raise SpecError(f"EP{layout.ep} is not TP{layout.tp} x DP{layout.dp}", where=document.where)
+    return layout
+
+
+@cache
+def load_layout(name: str) -> Layout:
+    """A shipped layout by name, or the path of a spec file.
+
+    Raises:
+        SpecError: no such layout; the message lists the known ones.
+    """
+    return layout_of(load_document("layouts", name))
+
+
+def layouts() -> tuple[Layout, ...]:
+    """All shipped layouts, by name."""
+    return tuple(layout_of(document) for document in all_documents("layouts"))
+
+
+def layout_for(model: str, platform: str) -> Layout | None:
+    """The published layout of a model on a platform; None when there is none."""
+    return next(
+        (layout for layout in layouts() if (layout.model, layout.platform) == (model, platform)), None
+    )
