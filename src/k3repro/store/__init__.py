@@ -1,1 +1,39 @@
-"""Layer `store` (see docs/design.md)."""
+"""Runs, artifacts, ledger, catalog: what every number of the project comes from (docs/artifact-format.md)."""
+
+from k3repro.store._artifact import Artifact
+from k3repro.store._catalog import Catalog
+from k3repro.store._code import code_closure, code_hash
+from k3repro.store._derive import derivation
+from k3repro.store._ledger import Entry, Ledger
+from k3repro.store._redact import Redactor, looks_secret
+from k3repro.store._run import Run
+from k3repro.store._schema import Column, Header, Schema, Table
+from k3repro.store._state import Withdrawal
+from k3repro.store._store import Store
+from k3repro.store._tier import REAL_EVIDENCE, TWIN_MARK, WEAKEST_FIRST, tier_of, weakest
+from k3repro.store._verify import Finding
+
+__all__ = [
+    "REAL_EVIDENCE",
+    "TWIN_MARK",
+    "WEAKEST_FIRST",
+    "Artifact",
+    "Catalog",
+    "Column",
+    "Entry",
+    "Finding",
+    "Header",
+    "Ledger",
+    "Redactor",
+    "Run",
+    "Schema",
+    "Store",
+    "Table",
+    "Withdrawal",
+    "code_closure",
+    "code_hash",
+    "derivation",
+    "looks_secret",
+    "tier_of",
+    "weakest",
+]

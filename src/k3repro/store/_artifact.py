@@ -1,0 +1,216 @@
+"""A sealed artifact: what it is, where it comes from, and its rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from k3repro.errors import ArtifactCorrupt
+from k3repro.store._canonical import data_digest, seal_digest
+from k3repro.store._duck import connect_read_only, open_error, read_batches, result_rows, row_count
+from k3repro.store._schema import Schema
+from k3repro.store._vectors import Batch, batch_rows
+
+
+class Artifact:
+    """A sealed, read-only DuckDB file. Attributes come from the document that the seal covers, not from the ledger.
+
+    Raises (on first use):
+        ArtifactMissing: the file is gone.
+        ArtifactCorrupt: the file is not complete, or its document does not give its seal.
+    """
+
+    def __init__(self, path: Path, seal: str = "") -> None:
+        self.path = Path(path)
+        self._expected = seal
+
+    def __repr__(self) -> str:
+        return f"<Artifact {self._expected[:12] or self.path.name}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Artifact) and self.seal == other.seal
+
+    def __hash__(self) -> int:
+        return hash(self.seal)
+
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        """The meta document, checked against the seal."""
+        with self.connect() as connection:
+            document, seal = read_document(connection, self.path)
+        if self._expected and seal != self._expected:
+            raise ArtifactCorrupt(
+                f"holds seal {seal[:12]}, not {self._expected[:12]}",
+                where=str(self.path),
+                fix="Restore it from git.",
+            )
+        return document
+
+    @cached_property
+    def schema(self) -> Schema:
+        """Payload tables, columns, units and keys."""
+        return Schema.from_json(self.document["schema"])
+
+    @cached_property
+    def seal(self) -> str:
+        """The digest over everything: what cites this artifact names this."""
+        return self._expected or seal_digest(_text(self.document))
+
+    @property
+    def data(self) -> str:
+        """The digest over the payload: the same on every machine for the same rows."""
+        return str(self.document["data"])
+
+    @property
+    def name(self) -> str:
+        """For instance "osl-sweep"."""
+        return str(self.document["name"])
+
+    @property
+    def subject(self) -> str:
+        """What it is about, for instance "twin:mi325x"."""
+        return str(self.document["subject"])
+
+    @property
+    def kind(self) -> str:
+        """probe, bring-up, derivation, transcription or audit."""
+        return str(self.document["kind"])
+
+    @property
+    def tier(self) -> str:
+        """measured, simulated, published, config, derived or unverified."""
+        return str(self.document["tier"])
+
+    @property
+    def basis(self) -> str:
+        """The weakest tier of the inputs of a derived artifact; else the tier."""
+        return str(self.document["basis"])
+
+    @property
+    def run_id(self) -> str:
+        """The run that made it."""
+        return str(self.document["run_id"])
+
+    @property
+    def producer(self) -> str:
+        """module:function."""
+        return str(self.document["producer"])
+
+    @property
+    def code(self) -> str:
+        """The normalised hash of the producer's code ("" when it had no module)."""
+        return str(self.document["code"])
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of the run."""
+        return dict(self.document["parameters"])
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The seals it was derived from."""
+        return tuple(self.document["inputs"])
+
+    @property
+    def serve(self) -> dict[str, Any]:
+        """What was known about the serve, evidence included."""
+        return dict(self.document["serve"])
+
+    @property
+    def clock(self) -> str:
+        """virtual, wall or none."""
+        return str(self.document["clock"])
+
+    @property
+    def verdict(self) -> dict[str, Any]:
+        """ok and reasons."""
+        return dict(self.document["verdict"])
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """Python, packages, commit, allowed variables."""
+        return dict(self.document["environment"])
+
+    @property
+    def citation(self) -> dict[str, Any]:
+        """The document a transcription cites."""
+        return dict(self.document["citation"])
+
+    @property
+    def row_counts(self) -> dict[str, int]:
+        """Rows per payload table."""
+        return dict(self.document["rows"])
+
+    def connect(self) -> duckdb.DuckDBPyConnection:
+        """A read-only connection: one thread, UTC."""
+        return connect_read_only(self.path)
+
+    def batches(self, table: str) -> Iterator[Batch]:
+        """The rows of a table in key order, in batches of numpy vectors."""
+        with self.connect() as connection:
+            yield from read_batches(connection, self.schema.table(table))
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """The rows of a table in key order; times are aware datetimes."""
+        return [row for batch in self.batches(table) for row in batch_rows(batch)]
+
+    def sql(self, sql: str, parameters: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+        """The rows of a query over this artifact's tables."""
+        with self.connect() as connection:
+            return result_rows(connection, sql, parameters, f"artifact {self.seal[:12]}")
+
+    def recount(self) -> str:
+        """The data digest, computed anew from the rows in the file."""
+        with self.connect() as connection:
+            return digest_of(connection, self.schema, self.path)
+
+
+def read_document(
+    connection: duckdb.DuckDBPyConnection, path: Path, source: str = ""
+) -> tuple[dict[str, Any], str]:
+    """The meta document and its seal.
+
+    Raises:
+        ArtifactCorrupt: no meta table, not JSON, or the document does not give the seal that stands beside it.
+    """
+    try:
+        row = connection.execute(f"SELECT seal, document FROM {source}meta").fetchone()
+        document = json.loads(row[1]) if row else None
+    except (duckdb.Error, ValueError):
+        document = row = None
+    if row is None or not isinstance(document, dict):
+        raise ArtifactCorrupt(
+            "no readable meta table", where=str(path), fix="This is not a sealed k3repro artifact."
+        )
+    if seal_digest(row[1]) != row[0]:
+        raise ArtifactCorrupt(
+            "the meta document does not give its seal", where=str(path), fix="Restore the file from git."
+        )
+    return document, str(row[0])
+
+
+def digest_of(connection: duckdb.DuckDBPyConnection, schema: Schema, path: Path, source: str = "") -> str:
+    """The data digest of an open file."""
+    try:
+        tables = {
+            t.name: (row_count(connection, t, source), read_batches(connection, t, source))
+            for t in schema.tables
+        }
+        return data_digest(schema, tables)
+    except ArtifactCorrupt as error:
+        raise ArtifactCorrupt(
+            error.what, where=f"{path} {error.where}", fix="Restore the file from git."
+        ) from None
+    except duckdb.Error as error:
+        raise open_error(path, str(error)) from None
+
+
+def _text(document: Mapping[str, Any]) -> str:
+    from k3repro.store._schema import canonical_json
+
+    return canonical_json(document)

@@ -1,0 +1,230 @@
+"""The catalog: all current artifacts as one read-only database, a disposable cache in `artifacts/.cache/`.
+
+A cache file is named by the set of seals it holds, built beside its name, renamed into place and never changed, so any
+number of processes may use it. A new one starts from a copy of the last, so each artifact is read once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from k3repro.errors import InputError, StoreError
+from k3repro.store._artifact import Artifact
+from k3repro.store._duck import connect_memory, connect_read_only, literal, quoted, result_rows
+from k3repro.store._files import disk_errors, locked
+from k3repro.store._schema import canonical_json
+
+if TYPE_CHECKING:
+    from k3repro.store._store import Store
+
+VERSION = 1
+_ARTIFACTS_DDL = """(seal VARCHAR, data VARCHAR, name VARCHAR, subject VARCHAR, kind VARCHAR, tier VARCHAR, basis VARCHAR,
+ run_id VARCHAR, clock VARCHAR, verdict_ok BOOLEAN, producer VARCHAR, inputs VARCHAR[], parameters VARCHAR, serve VARCHAR,
+ citation VARCHAR, verdict VARCHAR, environment VARCHAR, rows VARCHAR)"""
+
+
+class Catalog:
+    """One view per (artifact name, table): seal, subject, tier, basis, run_id, then the payload columns; and `artifacts`."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+
+    @classmethod
+    def of(cls, artifacts: Sequence[Artifact]) -> Catalog:
+        """A catalog of just these artifacts, in memory."""
+        connection = connect_memory()
+        fill(connection, artifacts)
+        return cls(connection)
+
+    @classmethod
+    def of_store(cls, store: Store) -> Catalog:
+        """The cached catalog of a store's current artifacts, brought up to date."""
+        artifacts = sorted(store.artifacts(), key=lambda artifact: artifact.seal)
+        name = sha256(
+            canonical_json([VERSION, duckdb.__version__, [a.seal for a in artifacts]]).encode()
+        ).hexdigest()[:24]
+        folder = store.root / ".cache" / "catalog"
+        path = folder / f"{name}.duckdb"
+        if not path.is_file():
+            with locked(folder / "lock"):
+                if not path.is_file():
+                    _build(path, artifacts)
+        return cls(connect_read_only(path))
+
+    def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+        """The rows of a query; `$name` in the SQL takes `parameters["name"]`.
+
+        Raises:
+            InputError: wrong SQL, or NaN or infinity in the result.
+        """
+        return result_rows(self._connection, sql, parameters, "catalog")
+
+    def tables(self) -> list[str]:
+        """The names that a query can read from, sorted."""
+        sql = (
+            "SELECT table_name FROM duckdb_tables() WHERE NOT internal AND table_name <> '_filled' ORDER BY 1"
+        )
+        return [str(row[0]) for row in self._connection.execute(sql).fetchall()]
+
+    def close(self) -> None:
+        """Close the database."""
+        self._connection.close()
+
+    def __enter__(self) -> Catalog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def view_name(artifact: str, table: str) -> str:
+    """The name of a view: ("osl-sweep", "requests") is osl_sweep_requests."""
+    return f"{artifact.replace('-', '_')}_{table}"
+
+
+def _build(path: Path, artifacts: Sequence[Artifact]) -> None:
+    temporary = path.with_name(f"building-{os.getpid()}")
+    previous = max(path.parent.glob("*.duckdb"), key=lambda p: p.stat().st_mtime, default=None)
+    with disk_errors(path):
+        if previous is not None:
+            shutil.copyfile(previous, temporary)
+        try:
+            _fill_file(temporary, artifacts)
+        except (duckdb.Error, StoreError):
+            # A cache that cannot be extended (other types under an old name, a torn file) is made anew.
+            temporary.unlink(missing_ok=True)
+            _fill_file(temporary, artifacts)
+        temporary.replace(path)
+        for old in sorted(path.parent.glob("*.duckdb"), key=lambda p: p.stat().st_mtime)[:-3]:
+            old.unlink(missing_ok=True)
+
+
+def _fill_file(path: Path, artifacts: Sequence[Artifact]) -> None:
+    connection = duckdb.connect(str(path), config={"threads": 1})
+    with connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        fill(connection, artifacts)
+        connection.execute("CHECKPOINT")
+
+
+def fill(connection: duckdb.DuckDBPyConnection, artifacts: Sequence[Artifact]) -> None:
+    """Bring the tables of a catalog to exactly these artifacts, in (subject, run, seal, key) order."""
+    connection.execute("CREATE TABLE IF NOT EXISTS _filled (view VARCHAR, artifact VARCHAR, seals VARCHAR)")
+    filled = {row[0]: (row[1], json.loads(row[2])) for row in connection.execute("FROM _filled").fetchall()}
+    groups = _groups(artifacts)
+    for view in filled.keys() - groups.keys():
+        connection.execute(f"DROP TABLE {quoted(view)}")
+        connection.execute("DELETE FROM _filled WHERE view = ?", [view])
+    for view, (table, members) in groups.items():
+        seals = [member.seal for member in members]
+        if filled.get(view, ("", []))[1] != seals:
+            _fill_view(connection, view, table, members)
+            connection.execute("DELETE FROM _filled WHERE view = ?", [view])
+            connection.execute(
+                "INSERT INTO _filled VALUES (?, ?, ?)", [view, members[0].name, json.dumps(seals)]
+            )
+    _fill_artifacts(connection, artifacts)
+
+
+def _groups(artifacts: Sequence[Artifact]) -> dict[str, tuple[str, list[Artifact]]]:
+    groups: dict[str, tuple[str, list[Artifact]]] = {}
+    for artifact in sorted(artifacts, key=lambda a: (a.subject, a.run_id, a.seal)):
+        for table in artifact.schema.tables:
+            view = view_name(artifact.name, table.name)
+            members = groups.setdefault(view, (table.name, []))[1]
+            if members and members[0].name != artifact.name or view == "artifacts":
+                raise InputError(
+                    f"two artifact names give one view {view}",
+                    where=f"{artifact.name}.{table.name}",
+                    fix="Rename one.",
+                )
+            members.append(artifact)
+    return groups
+
+
+def _fill_view(
+    connection: duckdb.DuckDBPyConnection, view: str, table: str, members: Sequence[Artifact]
+) -> None:
+    """Rebuild a view's table: rows it had come from itself, the others from their files."""
+    old = f"{view}__old"
+    connection.execute(f"DROP TABLE IF EXISTS {quoted(old)}")
+    known: set[str] = set()
+    if connection.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = ?", [view]).fetchone():
+        connection.execute(f"ALTER TABLE {quoted(view)} RENAME TO {quoted(old)}")
+        known = {
+            str(row[0]) for row in connection.execute(f"SELECT DISTINCT seal FROM {quoted(old)}").fetchall()
+        }
+    connection.execute(f"CREATE TABLE {quoted(view)} {_view_ddl(table, members)}")
+    for member in members:
+        if member.seal in known:
+            source = f"SELECT * FROM {quoted(old)} WHERE seal = {literal(member.seal)}"
+            connection.execute(f"INSERT INTO {quoted(view)} BY NAME {source}")
+        else:
+            _copy_rows(connection, view, table, member)
+    connection.execute(f"DROP TABLE IF EXISTS {quoted(old)}")
+
+
+def _view_ddl(table: str, members: Sequence[Artifact]) -> str:
+    """The columns of all members; a name that changed its type between artifacts is an error."""
+    types: dict[str, str] = {name: "VARCHAR" for name in ("seal", "subject", "tier", "basis", "run_id")}
+    for member in members:
+        for column in member.schema.table(table).columns:
+            if types.setdefault(column.name, column.sql_type) != column.sql_type:
+                raise InputError(
+                    f"column {column.name} is {types[column.name]} in one artifact and {column.sql_type} in another",
+                    where=f"{member.name}.{table}", fix="Supersede or retract the older artifact.",
+                )  # fmt: skip
+    return f"({', '.join(f'{quoted(name)} {kind}' for name, kind in types.items())})"
+
+
+def _copy_rows(connection: duckdb.DuckDBPyConnection, view: str, table: str, member: Artifact) -> None:
+    fixed = ", ".join(
+        f"{literal(getattr(member, name))} AS {name}"
+        for name in ("seal", "subject", "tier", "basis", "run_id")
+    )
+    with attached(connection, member.path) as source:
+        connection.execute(
+            f"INSERT INTO {quoted(view)} BY NAME SELECT {fixed}, * FROM {source}.{quoted(table)}"
+        )
+
+
+@contextmanager
+def attached(connection: duckdb.DuckDBPyConnection, path: Path) -> Iterator[str]:
+    """A file attached read-only under a name that stands for it."""
+    connection.execute(f"ATTACH {literal(str(path))} AS source (READ_ONLY)")
+    try:
+        yield "source"
+    finally:
+        connection.execute("DETACH source")
+
+
+def _fill_artifacts(connection: duckdb.DuckDBPyConnection, artifacts: Sequence[Artifact]) -> None:
+    connection.execute(f"CREATE OR REPLACE TABLE artifacts {_ARTIFACTS_DDL}")
+    for a in sorted(artifacts, key=lambda a: (a.name, a.subject, a.run_id, a.seal)):
+        texts = [
+            canonical_json(a.document[k])
+            for k in ("parameters", "serve", "citation", "verdict", "environment", "rows")
+        ]
+        fixed = [
+            a.seal,
+            a.data,
+            a.name,
+            a.subject,
+            a.kind,
+            a.tier,
+            a.basis,
+            a.run_id,
+            a.clock,
+            bool(a.verdict.get("ok")),
+        ]
+        values = [*fixed, a.producer, list(a.inputs), *texts]
+        connection.execute(f"INSERT INTO artifacts VALUES ({', '.join('?' * len(values))})", values)

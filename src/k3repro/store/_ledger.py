@@ -1,0 +1,113 @@
+"""The ledger: one small JSON file per entry, named by the SHA-256 of its bytes, parents = the heads it saw.
+
+Two ledgers merge by taking the union of their files. An entry that anything descends from cannot be changed or
+removed without a trace; the newest one is guarded by the heads that sites and badges print.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from k3repro.store._files import write_atomic
+
+KINDS = ("seal", "supersession", "retraction")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A ledger entry; `depth` is its longest distance from a root, which orders entries without clocks."""
+
+    id: str
+    kind: str
+    parents: tuple[str, ...]
+    body: Mapping[str, Any]
+    depth: int
+
+    @property
+    def seal(self) -> str:
+        """The artifact the entry is about."""
+        return str(self.body.get("seal", ""))
+
+
+class Ledger:
+    """The entries below `folder`, re-read when files came or went."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._raw: dict[str, Mapping[str, Any]] = {}
+        self._names: frozenset[str] = frozenset()
+        self._entries: dict[str, Entry] = {}
+
+    def entries(self) -> dict[str, Entry]:
+        """All readable entries by id, parents first, then older before newer."""
+        names = (
+            frozenset(path.stem for path in self.folder.glob("*.json"))
+            if self.folder.is_dir()
+            else frozenset()
+        )
+        if names != self._names:
+            raw = {
+                name: self._raw[name] if name in self._raw else _load(self.folder / f"{name}.json")
+                for name in names
+            }
+            self._raw = {name: value for name, value in raw.items() if value is not None}
+            self._entries, self._names = _ordered(self._raw), names
+        return self._entries
+
+    def heads(self) -> list[str]:
+        """Entries that no other entry names as a parent, sorted."""
+        entries = self.entries()
+        named = {parent for entry in entries.values() for parent in entry.parents}
+        return sorted(set(entries) - named)
+
+    def ancestors(self, ids: Iterable[str]) -> set[str]:
+        """The given entries and everything they descend from, as far as it exists."""
+        entries, found, open_ = self.entries(), set[str](), list(ids)
+        while open_:
+            name = open_.pop()
+            if name in entries and name not in found:
+                found.add(name)
+                open_.extend(entries[name].parents)
+        return found
+
+    def append(self, kind: str, body: Mapping[str, Any]) -> str:
+        """Write an entry on top of the current heads; returns its id."""
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        entry = {"format": 1, "kind": kind, "at": now, "parents": self.heads(), **body}
+        data = (
+            json.dumps(entry, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        ).encode()
+        name = hashlib.sha256(data).hexdigest()
+        write_atomic(self.folder / f"{name}.json", data)
+        return name
+
+
+def _load(path: Path) -> Mapping[str, Any] | None:
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) and isinstance(value.get("parents"), list) else None
+
+
+def _ordered(raw: Mapping[str, Mapping[str, Any]]) -> dict[str, Entry]:
+    depths: dict[str, int] = {}
+    for start in raw:
+        stack = [start]
+        while stack:
+            parents = [p for p in raw[stack[-1]]["parents"] if p in raw]
+            waiting = [p for p in parents if p not in depths and p not in stack]
+            if waiting:
+                stack.append(waiting[0])
+            else:
+                depths[stack.pop()] = 1 + max((depths.get(p, 0) for p in parents), default=0)
+    order = sorted(raw, key=lambda name: (depths[name], str(raw[name].get("at", "")), name))
+    return {
+        n: Entry(n, str(raw[n].get("kind", "")), tuple(raw[n]["parents"]), raw[n], depths[n]) for n in order
+    }

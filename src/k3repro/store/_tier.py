@@ -1,0 +1,42 @@
+"""The tier of an artifact, worked out from evidence and never taken as an argument."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+TWIN_MARK = "k3repro-twin"
+REAL_EVIDENCE = frozenset({"build_info", "metrics", "startup_lines"})
+# Weakest first. `config` is exact text, so it never weakens what it is combined with; `unverified` may be anything.
+WEAKEST_FIRST = ("unverified", "simulated", "published", "measured", "config")
+TIERS = (*WEAKEST_FIRST, "derived")
+
+
+def tier_of(facts: Mapping[str, Any]) -> str:
+    """`simulated` when a twin mark is anywhere in the serve facts; `measured` with positive evidence; else `unverified`.
+
+    `facts["evidence"]` lists ``{"kind", "value"}``. Positive evidence of a real engine is a non-empty value of at least
+    two of the kinds build_info, metrics, startup_lines: one alone is too easily answered by something else.
+    """
+    if any(TWIN_MARK in text.lower() for text in _texts(facts)):
+        return "simulated"
+    evidence = facts.get("evidence") or ()
+    kinds = {item.get("kind") for item in evidence if isinstance(item, Mapping) and item.get("value")}
+    return "measured" if len(kinds & REAL_EVIDENCE) >= 2 else "unverified"
+
+
+def weakest(tiers: Iterable[str]) -> str:
+    """The weakest of the given tiers: unverified, simulated, published, measured, config."""
+    return min(tiers, key=WEAKEST_FIRST.index, default="unverified")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield str(key)
+            yield from _texts(item)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for item in value:
+            yield from _texts(item)

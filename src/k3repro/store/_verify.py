@@ -1,0 +1,288 @@
+"""Verification: every file, digest, ledger entry and derivation, and what is wrong with it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from k3repro.errors import ArtifactCorrupt, InputError, StoreError
+from k3repro.store._artifact import Artifact, digest_of, read_document
+from k3repro.store._derive import PACKAGES, recompute
+from k3repro.store._duck import connect_read_only, quoted, table_ddl
+from k3repro.store._files import file_sha256, write_atomic
+from k3repro.store._ledger import KINDS, Entry
+from k3repro.store._schema import Schema
+from k3repro.store._tier import tier_of, weakest
+
+if TYPE_CHECKING:
+    from k3repro.store._store import Store
+
+_RESTORE = "Restore it from git, or retract the artifact with a reason."
+_CATALOGUES = {
+    "views": ("view_name", "NOT internal"),
+    "indexes": ("index_name", "true"),
+    "sequences": ("sequence_name", "true"),
+    "types": ("type_name", "NOT internal"),
+    "functions": ("function_name", "NOT internal"),
+    "schemas": ("schema_name", "NOT internal AND schema_name <> 'main'"),
+}
+_MIRRORED = ("data", "name", "subject", "tier", "basis", "run_id", "clock", "inputs", "rows")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong: what kind, where, what exactly, and what fixes it."""
+
+    code: str
+    where: str
+    what: str
+    fix: str = _RESTORE
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what.rstrip('.')}. {self.fix}"
+
+    def as_dict(self) -> dict[str, str]:
+        """The finding as `--json` prints it."""
+        return asdict(self)
+
+
+def verify_store(store: Store, *, full: bool = False, known_heads: Iterable[str] = ()) -> list[Finding]:
+    """All findings about a store, the ledger's first. Unchanged files are skipped unless `full`."""
+    findings = list(_ledger_findings(store))
+    findings += _head_findings(store, known_heads)
+    seals = store.state().seals
+    findings += _stray_files(store, seals)
+    findings += _reference_findings(store, seals)
+    cache = {} if full else _load_cache(store)
+    fresh: dict[str, list[Any]] = {}
+    for entry in seals.values():
+        stamp = _stamp(store, entry)
+        if stamp is not None and cache.get(entry.seal) == stamp:
+            fresh[entry.seal] = stamp
+            continue
+        wrong = list(_artifact_findings(store, entry))
+        findings += wrong
+        if not wrong and stamp is not None and stamp == _stamp(store, entry):
+            fresh[entry.seal] = stamp
+    with contextlib.suppress(StoreError):
+        write_atomic(_cache_path(store), json.dumps(fresh, sort_keys=True).encode())
+    return findings
+
+
+def _cache_path(store: Store) -> Path:
+    return store.root / ".cache" / "verified.json"
+
+
+def _load_cache(store: Store) -> dict[str, list[Any]]:
+    try:
+        value = json.loads(_cache_path(store).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _stamp(store: Store, entry: Entry) -> list[Any] | None:
+    """What identifies a file's state without reading it, tied to the ledger entry that vouches for it."""
+    try:
+        stat = _file(store, entry).stat()
+    except (OSError, ArtifactCorrupt):
+        return None
+    return [entry.id, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino]
+
+
+def _file(store: Store, entry: Entry) -> Path:
+    relative = Path(str(entry.body.get("file", "")))
+    if relative.is_absolute() or ".." in relative.parts or relative.suffix != ".duckdb":
+        raise ArtifactCorrupt(f"ledger entry names file {str(relative)!r}", where=entry.id)
+    return store.root / relative
+
+
+def _ledger_findings(store: Store) -> Iterator[Finding]:
+    folder = store.ledger.folder
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        where = f"ledger/{path.name}"
+        if path.suffix != ".json":
+            if not path.name.startswith("."):
+                yield Finding("ledger-stray", where, "not a ledger entry", "Remove it.")
+            continue
+        data = path.read_bytes()
+        if hashlib.sha256(data).hexdigest() != path.stem:
+            yield Finding(
+                "ledger-changed", where, "the entry's bytes do not give its name", "Restore it from git."
+            )
+        elif path.stem not in store.ledger.entries():
+            yield Finding("ledger-unreadable", where, "not a ledger entry", "Restore it from git.")
+    entries = store.ledger.entries()
+    for entry in entries.values():
+        if entry.kind not in KINDS:
+            yield Finding("ledger-kind", f"ledger/{entry.id}.json", f"unknown kind {entry.kind!r}")
+        for parent in entry.parents:
+            if parent not in entries:
+                yield Finding(
+                    "ledger-missing",
+                    f"ledger/{parent}.json",
+                    f"missing; entry {entry.id[:12]} names it as a parent",
+                    "Restore it from git.",
+                )
+
+
+def _head_findings(store: Store, known_heads: Iterable[str]) -> Iterator[Finding]:
+    entries = store.ledger.entries()
+    for head in known_heads:
+        if head not in entries:
+            yield Finding(
+                "ledger-rewritten", f"ledger/{head}.json", "known elsewhere as a head of this ledger, and gone from it",
+                "Restore the ledger that was published, and append to it instead.",
+            )  # fmt: skip
+
+
+def _stray_files(store: Store, seals: Mapping[str, Entry]) -> Iterator[Finding]:
+    known = {str(entry.body.get("file")) for entry in seals.values()}
+    for path in sorted(store.root.rglob("*.duckdb*")) if store.root.is_dir() else ():
+        relative = path.relative_to(store.root)
+        if any(part.startswith(".") for part in relative.parts) or relative.as_posix() in known:
+            continue
+        yield Finding(
+            "file-unknown",
+            relative.as_posix(),
+            "no ledger entry seals this file",
+            "Remove it, or restore its ledger entry from git.",
+        )
+
+
+def _reference_findings(store: Store, seals: Mapping[str, Entry]) -> Iterator[Finding]:
+    state = store.state()
+    named = [(seal, "supersession") for seal in state.superseded] + [
+        (seal, "retraction") for seal in state.retracted
+    ]
+    named += [
+        (source, f"artifact {seal[:12]}")
+        for seal, entry in seals.items()
+        for source in entry.body.get("inputs", ())
+    ]
+    for seal, who in named:
+        if seal not in seals:
+            yield Finding(
+                "reference-missing", who, f"names artifact {seal[:12]}, which the ledger does not have"
+            )
+
+
+def _artifact_findings(store: Store, entry: Entry) -> Iterator[Finding]:
+    where = str(entry.body.get("file"))
+    try:
+        path = _file(store, entry)
+        if not path.is_file():
+            yield Finding("file-missing", where, f"sealed as {entry.seal[:12]} and gone")
+            return
+        with ThreadPoolExecutor(1) as pool:
+            sha256 = pool.submit(file_sha256, path)
+            yield from _content_findings(store, entry, path, where)
+            if sha256.result() != entry.body.get("file_sha256"):
+                yield Finding("file-changed", where, "the file's bytes are not the sealed ones")
+    except (StoreError, InputError) as error:
+        yield Finding("artifact-corrupt", where, error.what, error.fix or _RESTORE)
+    except (duckdb.Error, KeyError, TypeError, ValueError, OSError) as error:
+        yield Finding(
+            "artifact-corrupt",
+            where,
+            f"not readable: {type(error).__name__}: {' '.join(str(error).split())[:200]}",
+        )
+
+
+def _content_findings(store: Store, entry: Entry, path: Path, where: str) -> Iterator[Finding]:
+    with connect_read_only(path) as connection:
+        document, seal = read_document(connection, path)
+        if seal != entry.seal:
+            yield Finding("seal-differs", where, f"holds seal {seal[:12]}, the ledger says {entry.seal[:12]}")
+        for field in _MIRRORED:
+            if document[field] != entry.body.get(field):
+                yield Finding(
+                    "ledger-differs",
+                    where,
+                    f"{field} is {document[field]!r} in the file, {entry.body.get(field)!r} in the ledger",
+                )
+        schema = Schema.from_json(document["schema"])
+        yield from (Finding("file-foreign", where, what) for what in foreign_objects(connection, schema))
+        if (data := digest_of(connection, schema, path)) != document["data"]:
+            yield Finding(
+                "data-differs",
+                where,
+                f"rows give data digest {data[:12]}, sealed was {document['data'][:12]}",
+            )
+    yield from (
+        Finding("tier-wrong", where, what, "Retract it with a reason.")
+        for what in _tier_findings(store, document)
+    )
+
+
+def foreign_objects(connection: duckdb.DuckDBPyConnection, schema: Schema) -> Iterator[str]:
+    """What a file holds besides exactly the base tables its schema declares, and what those tables lack."""
+    expected = {t.name: f"CREATE TABLE {quoted(t.name)}{table_ddl(t)}" for t in schema.tables}
+    expected["meta"] = 'CREATE TABLE "meta"("seal" VARCHAR NOT NULL, "document" VARCHAR NOT NULL)'
+    found = dict(
+        connection.execute("SELECT table_name, sql FROM duckdb_tables() WHERE NOT internal").fetchall()
+    )
+    for name in sorted(found.keys() | expected.keys()):
+        ours, theirs = expected.get(name, ""), found.get(name, "").rstrip().rstrip(";")
+        if _squeezed(ours) != _squeezed(theirs):
+            yield f"table {name} is {theirs or 'absent'}, declared is {ours or 'no such table'}"
+    for kind, (column, condition) in _CATALOGUES.items():
+        sql = f"SELECT {column} FROM duckdb_{kind}() WHERE database_name = current_database() AND {condition}"
+        for (name,) in connection.execute(sql).fetchall():
+            yield f"holds {name} ({kind}), and only base tables are allowed"
+
+
+def _squeezed(ddl: str) -> str:
+    return ddl.replace('"', "").replace(" ", "")
+
+
+def _tier_findings(store: Store, document: Mapping[str, Any]) -> Iterator[str]:
+    tier, basis, kind = document["tier"], document["basis"], document["kind"]
+    if kind in ("probe", "bring-up"):
+        evidence = tier_of(document["serve"])
+        # The mark may have come back in the streams only, so `simulated` needs no mark in the serve facts.
+        if tier not in (evidence, "simulated"):
+            yield f"says {tier}, its evidence says {evidence}"
+    elif kind == "transcription" and tier not in ("published", "config"):
+        yield f"a transcription cannot be {tier}"
+    elif kind in ("derivation", "audit"):
+        wanted = weakest(store.find(seal).basis for seal in document["inputs"])
+        if (tier, basis) != ("derived", wanted):
+            yield f"says {tier} from {basis}, its inputs say derived from {wanted}"
+
+
+def recompute_store(store: Store, packages: Sequence[str] | None = None) -> list[Finding]:
+    """Run every current derivation again. Findings: rows that differ, and derivations that cannot be run."""
+    findings = []
+    for artifact in store.artifacts():
+        if artifact.kind != "derivation":
+            continue
+        finding = _recomputed(store, artifact, packages or PACKAGES)
+        if finding is not None:
+            findings.append(finding)
+    return findings
+
+
+def _recomputed(store: Store, artifact: Artifact, packages: Sequence[str]) -> Finding | None:
+    where = artifact.path.relative_to(store.root).as_posix()
+    try:
+        wrong = recompute(artifact, [store.find(seal) for seal in artifact.inputs], packages)
+    except (InputError, StoreError) as error:
+        what = f"cannot be recomputed, so it is not citable: {error.what}"
+        return Finding("not-citable", where, what, "Give it a producer in the package, or retract it.")
+    if wrong is None:
+        return None
+    return Finding(
+        "recompute-differs",
+        where,
+        f"its producer gives other rows: {wrong}",
+        "Retract it, and derive it again.",
+    )
