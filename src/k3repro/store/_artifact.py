@@ -18,7 +18,7 @@ from k3repro.store._vectors import Batch, batch_rows
 
 
 class Artifact:
-    """A sealed, read-only DuckDB file. Attributes come from the document that the seal covers, not from the ledger.
+    """A sealed, read-only DuckDB file; its attributes come from the document that the seal covers.
 
     Raises (on first use):
         ArtifactMissing: the file is gone.
@@ -176,7 +176,7 @@ def read_document(
     """The meta document and its seal.
 
     Raises:
-        ArtifactCorrupt: no meta table, not JSON, or the document does not give the seal that stands beside it.
+        ArtifactCorrupt: no meta table, not JSON, or the document does not give the seal beside it.
     """
     try:
         row = connection.execute(f"SELECT seal, document FROM {source}meta").fetchone()

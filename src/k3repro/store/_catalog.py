@@ -1,7 +1,8 @@
 """The catalog: all current artifacts as one read-only database, a disposable cache in `artifacts/.cache/`.
 
-A cache file is named by the set of seals it holds, built beside its name, renamed into place and never changed, so any
-number of processes may use it. A new one starts from a copy of the last, so each artifact is read once.
+A cache file is named by the set of seals it holds, built beside its name, renamed into place and never
+changed, so any number of processes may use it. A new one starts from a copy of the last, so each artifact
+is read once.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
     from k3repro.store._store import Store
 
 VERSION = 1
-_ARTIFACTS_DDL = """(seal VARCHAR, data VARCHAR, name VARCHAR, subject VARCHAR, kind VARCHAR, tier VARCHAR, basis VARCHAR,
- run_id VARCHAR, clock VARCHAR, verdict_ok BOOLEAN, producer VARCHAR, inputs VARCHAR[], parameters VARCHAR, serve VARCHAR,
- citation VARCHAR, verdict VARCHAR, environment VARCHAR, rows VARCHAR)"""
+_ARTIFACTS_DDL = """(seal VARCHAR, data VARCHAR, name VARCHAR, subject VARCHAR, kind VARCHAR, tier VARCHAR,
+ basis VARCHAR, run_id VARCHAR, clock VARCHAR, verdict_ok BOOLEAN, producer VARCHAR, inputs VARCHAR[],
+ parameters VARCHAR, serve VARCHAR, citation VARCHAR, verdict VARCHAR, environment VARCHAR, rows VARCHAR)"""
 
 
 class Catalog:
-    """One view per (artifact name, table): seal, subject, tier, basis, run_id, then the payload columns; and `artifacts`."""
+    """One view per (artifact name, table): seal, subject, tier, basis, run_id, payload; and `artifacts`."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
@@ -141,7 +142,7 @@ def _groups(artifacts: Sequence[Artifact]) -> dict[str, tuple[str, list[Artifact
         for table in artifact.schema.tables:
             view = view_name(artifact.name, table.name)
             members = groups.setdefault(view, (table.name, []))[1]
-            if members and members[0].name != artifact.name or view == "artifacts":
+            if view == "artifacts" or (members and members[0].name != artifact.name):
                 raise InputError(
                     f"two artifact names give one view {view}",
                     where=f"{artifact.name}.{table.name}",
@@ -175,12 +176,12 @@ def _fill_view(
 
 def _view_ddl(table: str, members: Sequence[Artifact]) -> str:
     """The columns of all members; a name that changed its type between artifacts is an error."""
-    types: dict[str, str] = {name: "VARCHAR" for name in ("seal", "subject", "tier", "basis", "run_id")}
+    types: dict[str, str] = dict.fromkeys(("seal", "subject", "tier", "basis", "run_id"), "VARCHAR")
     for member in members:
         for column in member.schema.table(table).columns:
             if types.setdefault(column.name, column.sql_type) != column.sql_type:
                 raise InputError(
-                    f"column {column.name} is {types[column.name]} in one artifact and {column.sql_type} in another",
+                    f"column {column.name} is {types[column.name]} here and {column.sql_type} there",
                     where=f"{member.name}.{table}", fix="Supersede or retract the older artifact.",
                 )  # fmt: skip
     return f"({', '.join(f'{quoted(name)} {kind}' for name, kind in types.items())})"

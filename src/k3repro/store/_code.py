@@ -1,8 +1,9 @@
 """The hash of a producer's code: its module and the k3repro modules it draws names from, normalised.
 
-Comments, docstrings and layout do not count. A name imported through a package is followed to the module that defines
-it, so that a change in a neighbour does not make everything stale. `k3repro.store`, `k3repro.errors` and `k3repro.cli`
-are left out: they hold and show data, they do not compute it, and the data digest is compared on top of this hash.
+Comments, docstrings and layout do not count. A name imported through a package is followed to the module
+that defines it, so that a change in a neighbour does not make everything stale. `k3repro.store`,
+`k3repro.errors` and `k3repro.cli` are left out: they hold and show data, they do not compute it, and the
+data digest is compared on top of this hash.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def _absolute(module: str, source: Path, node: ast.ImportFrom) -> str:
 
 
 def _definer(package: str, name: str) -> str:
-    """The module that defines `name` of `package`: a submodule, a re-export followed one step, or the package."""
+    """The module that defines `name` of `package`: a submodule, the origin of a re-export, or the package."""
     if _source(f"{package}.{name}") is not None:
         return f"{package}.{name}"
     source = _source(package)

@@ -1,4 +1,4 @@
-"""Derivations: producers that are pure functions of artifacts and parameters, so that anyone can run them again."""
+"""Derivations: producers are pure functions of artifacts and parameters, so anyone can run them again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from k3repro.store._vectors import Batch, sorted_batch
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 Producer = TypeVar("Producer", bound=Callable[..., Rows])
-# Audit imports and runs code only from here: an artifact names its producer, and must not be able to name any other code.
+# Audit runs code only from here: an artifact names its producer, and must not be able to name any other code.
 PACKAGES = ("k3repro",)
 _ATTRIBUTE = "__k3_derivation__"
 

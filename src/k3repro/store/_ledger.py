@@ -1,7 +1,7 @@
 """The ledger: one small JSON file per entry, named by the SHA-256 of its bytes, parents = the heads it saw.
 
-Two ledgers merge by taking the union of their files. An entry that anything descends from cannot be changed or
-removed without a trace; the newest one is guarded by the heads that sites and badges print.
+Two ledgers merge by taking the union of their files. An entry that anything descends from cannot be changed
+or removed without a trace; the newest one is guarded by the heads that sites and badges print.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What may enter a column, one policy for the whole project.
 
-NaN and infinity are refused (NULL and a reason instead), integers are 64-bit, -0.0 is 0.0, a time has a zone and is
-kept as microseconds since 1970 in UTC. Python rows become canonical scalars here and nowhere else.
+NaN and infinity are refused (NULL and a reason instead), integers are 64-bit, -0.0 is 0.0, a time has a
+zone and is kept as microseconds since 1970 in UTC. Python rows become canonical scalars here and nowhere
+else.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Redaction at ingestion: what names a person's machine becomes a stable pseudonym before anything is stored.
 
-URLs lose userinfo, query and fragment; host names and addresses become ``node-1``, ``node-2``...; home folders become
-``~``; key-like strings become ``[key]``. The map of pseudonyms stays in ``artifacts/.pseudonyms.json``, outside git.
-Loopback is kept: it names nobody.
+URLs lose userinfo, query and fragment; host names and addresses become ``node-1``, ``node-2``...; home
+folders become ``~``; key-like strings become ``[key]``. The map of pseudonyms stays in
+``artifacts/.pseudonyms.json``, outside git. Loopback is kept: it names nobody.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ KEYS = re.compile(
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----|\bBearer\s+[A-Za-z0-9._~+/-]{16,}=*"
 )
 _SUSPICIOUS = re.compile(
-    r"://|/home/|/Users/|/root/|\d\.\d|::|[0-9a-fA-F]:[0-9a-fA-F]|sk-|hf_|gh[pousr]_|github_pat|glpat|AKIA|AIza|xox|eyJ|Bearer|PRIVATE KEY"
+    r"://|/home/|/Users/|/root/|\d\.\d|::|[0-9a-fA-F]:[0-9a-fA-F]"
+    r"|sk-|hf_|gh[pousr]_|github_pat|glpat|AKIA|AIza|xox|eyJ|Bearer|PRIVATE KEY"
 )
 _PUBLIC = frozenset({"github.com", "huggingface.co", "pypi.org", "doi.org", "arxiv.org"})
 _LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
 
 
 class Redactor:
-    """Redacts text and JSON-like values; the same name gets the same pseudonym for as long as the map is kept."""
+    """Redacts text and JSON-like values; a name keeps its pseudonym for as long as the map is kept."""
 
     def __init__(self, path: Path | None = None, nodes: Iterable[str] = ()) -> None:
         self.path = path

@@ -65,7 +65,7 @@ class Run:
         """Append the rows of one wave as one fsynced segment; all of it is kept, or none.
 
         Raises:
-            InputError: a wave committed before, an unknown table or column, a value the policy refuses, a repeated key.
+            InputError: a wave committed before, an unknown table or column, a refused value, a repeated key.
             StoreError: the disk is full; what was committed before is kept.
         """
         self._require_open()
@@ -103,7 +103,7 @@ class Run:
         return artifact
 
     def quarantine(self, reason: str) -> Path:
-        """Set the run aside: kept for people to look at, never selected, never resumed. Returns the folder."""
+        """Set the run aside: kept to be looked at, never selected, never resumed. Returns the folder."""
         self._require_open()
         write_atomic(
             self.folder / "quarantine.json", json.dumps({"reason": reason}, ensure_ascii=False).encode()
@@ -181,7 +181,7 @@ class Run:
         return handle
 
     def _start(self) -> None:
-        """Resume the log if there is one of this very run; else begin it, setting aside what cannot be resumed."""
+        """Resume the log if there is one of this very run; set aside one that cannot be resumed."""
         segments, self._end = read_segments(self.folder / NAME)
         identity = identity_of(self.header)
         opening = {"identity": identity, "schema": self.schema.as_json(), "code": self.code}

@@ -178,7 +178,7 @@ def _chain(store: Store, artifact: Artifact, sha256: str, size: int) -> None:
 
 
 def _replaced(store: Store, artifact: Artifact) -> Iterator[Artifact]:
-    """Current artifacts that this one takes the place of: the same producer, subject and parameters, made again."""
+    """Current artifacts whose place this one takes: the same producer, subject and parameters, made again."""
     if artifact.tier in _OBSERVED:
         return
     for old in store.artifacts(artifact.name, artifact.subject):

@@ -1,7 +1,7 @@
 """The log of a run while it runs: `artifacts/.wip/RUN/segments.jsonl`, one fsynced frame per commit.
 
-A frame is two lines, ``K3SEG <payload bytes> <sha256 of the payload>`` and the payload (JSON). Anyone may tail it.
-A torn tail, which only a killed writer leaves, is dropped when the writer comes back.
+A frame is two lines, ``K3SEG <payload bytes> <sha256 of the payload>`` and the payload (JSON). Anyone may
+tail it. A torn tail, which only a killed writer leaves, is dropped when the writer comes back.
 """
 
 from __future__ import annotations

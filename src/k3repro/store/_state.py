@@ -1,4 +1,4 @@
-"""What the ledger amounts to today: which artifacts exist, which are superseded, which are withdrawn and why."""
+"""What the ledger amounts to: which artifacts exist, which are superseded, which are withdrawn and why."""
 
 from __future__ import annotations
 

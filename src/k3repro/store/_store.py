@@ -97,8 +97,8 @@ class Store:
     ) -> Artifact:
         """Seal rows copied from a document.
 
-        `citation` names a ``document`` (tier published) or a ``recipe`` or ``spec`` (tier config), with ``sha256`` and
-        ``locator`` where they exist. `rows` is {table: rows}, or the rows when the schema has one table.
+        `citation` names a ``document`` (tier published) or a ``recipe`` or ``spec`` (tier config), with ``sha256``
+        and ``locator`` where they exist. `rows` is {table: rows}, or the rows when the schema has one table.
         """
         tables: Any = rows if isinstance(rows, Mapping) else {schema.tables[0].name: rows}
         header = Header(
@@ -168,7 +168,7 @@ class Store:
         ]
 
     def find(self, which: str) -> Artifact:
-        """The newest current artifact of ``name@subject``, or the one artifact whose seal starts with `which`.
+        """The newest current artifact of ``name@subject``, or the one whose seal starts with `which`.
 
         Raises:
             ArtifactMissing: there is none; says when it is superseded or withdrawn.
@@ -231,16 +231,16 @@ class Store:
         return self.ledger.append("retraction", {"seal": self.find(which).seal, "reason": reason})
 
     def verify(self, full: bool = False, known_heads: Iterable[str] = ()) -> list[Finding]:
-        """Everything that is wrong with files, digests and ledger; `full` re-reads what has not changed since last time.
+        """Everything wrong with files, digests and ledger; `full` re-reads what did not change since last time.
 
-        `known_heads` are heads printed elsewhere (a built site, a badge): they must still be part of the ledger.
+        `known_heads` are heads printed elsewhere (a site, a badge): they must still be part of the ledger.
         """
         from k3repro.store._verify import verify_store
 
         return verify_store(self, full=full, known_heads=known_heads)
 
     def recompute(self, packages: Sequence[str] | None = None) -> list[Finding]:
-        """Run every current derivation again and compare; one that cannot be run is reported as not citable."""
+        """Run every current derivation again and compare; one that cannot be run is not citable."""
         from k3repro.store._verify import recompute_store
 
         return recompute_store(self, packages)

@@ -7,16 +7,16 @@ from typing import Any
 
 TWIN_MARK = "k3repro-twin"
 REAL_EVIDENCE = frozenset({"build_info", "metrics", "startup_lines"})
-# Weakest first. `config` is exact text, so it never weakens what it is combined with; `unverified` may be anything.
+# Weakest first. `config` is exact text, so it never weakens anything; `unverified` may be whatever it is.
 WEAKEST_FIRST = ("unverified", "simulated", "published", "measured", "config")
 TIERS = (*WEAKEST_FIRST, "derived")
 
 
 def tier_of(facts: Mapping[str, Any]) -> str:
-    """`simulated` when a twin mark is anywhere in the serve facts; `measured` with positive evidence; else `unverified`.
+    """`simulated` when a twin mark is anywhere in the facts; `measured` with positive evidence; else `unverified`.
 
-    `facts["evidence"]` lists ``{"kind", "value"}``. Positive evidence of a real engine is a non-empty value of at least
-    two of the kinds build_info, metrics, startup_lines: one alone is too easily answered by something else.
+    `facts["evidence"]` lists ``{"kind", "value"}``. Positive evidence of a real engine is a non-empty value of at
+    least two of the kinds build_info, metrics, startup_lines: one alone is too easily answered by something else.
     """
     if any(TWIN_MARK in text.lower() for text in _texts(facts)):
         return "simulated"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ DTYPES: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """`n` values of a scalar type; NULL slots hold 0, False or "". A list column adds `lengths` and its `child`."""
+    """Values of a scalar type; NULL slots hold 0, False or "". A list column has `lengths` and a `child`."""
 
     type: str
     valid: Array
@@ -75,7 +76,7 @@ def sorted_batch(columns: Mapping[str, list[Any]], table: Table, where: str) -> 
     """
     keys = list(zip(*(columns[name] for name in table.key), strict=True))
     order = sorted(range(len(keys)), key=keys.__getitem__)
-    for before, after in zip(order, order[1:], strict=False):
+    for before, after in pairwise(order):
         if keys[before] == keys[after]:
             raise InputError(
                 f"two rows with key {keys[after]!r}",

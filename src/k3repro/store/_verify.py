@@ -139,9 +139,11 @@ def _head_findings(store: Store, known_heads: Iterable[str]) -> Iterator[Finding
     for head in known_heads:
         if head not in entries:
             yield Finding(
-                "ledger-rewritten", f"ledger/{head}.json", "known elsewhere as a head of this ledger, and gone from it",
+                "ledger-rewritten",
+                f"ledger/{head}.json",
+                "known elsewhere as a head of this ledger, and gone from it",
                 "Restore the ledger that was published, and append to it instead.",
-            )  # fmt: skip
+            )
 
 
 def _stray_files(store: Store, seals: Mapping[str, Entry]) -> Iterator[Finding]:
