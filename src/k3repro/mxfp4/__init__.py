@@ -1,1 +1,65 @@
-"""Layer `mxfp4` (see docs/design.md)."""
+"""Number formats of 4-bit weights, their conversion, and what it costs.
+
+MXFP4 (OCP E2M1 elements, E8M0 scales) and int4 (compressed-tensors uint4b8, gfx942 resident), conversion
+rules, safetensors headers, a streaming requantiser and the error study.
+"""
+
+from k3repro.mxfp4._assignments import assignments, breakpoints, candidates
+from k3repro.mxfp4._bf16 import bf16_bits, bf16_round, bf16_truncate, bf16_values
+from k3repro.mxfp4._fast import requantise
+from k3repro.mxfp4._format import (
+    BLOCK,
+    E2M1_VALUES,
+    SCALE_RULES,
+    decode,
+    decode_scales,
+    encode,
+    encode_elements,
+    encode_scales,
+    pack_nibbles,
+    unpack_nibbles,
+)
+from k3repro.mxfp4._layouts import (
+    aiter_scales,
+    from_aiter_scales,
+    from_gpt_oss,
+    pack_aiter,
+    pack_uint4b8,
+    to_gpt_oss,
+    unpack_aiter,
+    unpack_uint4b8,
+)
+from k3repro.mxfp4._rules import RULES, Int4Blocks, Rule, requantise_reference
+
+__all__ = [
+    "BLOCK",
+    "E2M1_VALUES",
+    "RULES",
+    "SCALE_RULES",
+    "Int4Blocks",
+    "Rule",
+    "aiter_scales",
+    "assignments",
+    "bf16_bits",
+    "bf16_round",
+    "bf16_truncate",
+    "bf16_values",
+    "breakpoints",
+    "candidates",
+    "decode",
+    "decode_scales",
+    "encode",
+    "encode_elements",
+    "encode_scales",
+    "from_aiter_scales",
+    "from_gpt_oss",
+    "pack_aiter",
+    "pack_nibbles",
+    "pack_uint4b8",
+    "requantise",
+    "requantise_reference",
+    "to_gpt_oss",
+    "unpack_aiter",
+    "unpack_nibbles",
+    "unpack_uint4b8",
+]
