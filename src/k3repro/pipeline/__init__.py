@@ -1,1 +1,53 @@
-"""Layer `pipeline` (see docs/design.md)."""
+"""Pipelines: stages in TOML, one notebook each, run when stale and believed only for what they sealed."""
+
+from k3repro.pipeline.executors import InlineExecutor, open_executor
+from k3repro.pipeline.freshness import Freshness, Judgement
+from k3repro.pipeline.job import Failure, Job, Outcome, Receipt
+from k3repro.pipeline.normal import normalise
+from k3repro.pipeline.plan import Plan, Planned
+from k3repro.pipeline.progress import Live, Notebook, Plain, Reporter, Row, Silent, reporter
+from k3repro.pipeline.runner import PipelineResult, StageResult, default_store, explain, run_pipeline
+from k3repro.pipeline.spec import (
+    PIPELINE_KEYS,
+    SERVE_KEYS,
+    STAGE_KEYS,
+    Pipeline,
+    Serve,
+    Stage,
+    find_pipeline,
+    load_pipeline,
+)
+
+__all__ = [
+    "PIPELINE_KEYS",
+    "SERVE_KEYS",
+    "STAGE_KEYS",
+    "Failure",
+    "Freshness",
+    "InlineExecutor",
+    "Job",
+    "Judgement",
+    "Live",
+    "Notebook",
+    "Outcome",
+    "Pipeline",
+    "PipelineResult",
+    "Plain",
+    "Plan",
+    "Planned",
+    "Receipt",
+    "Reporter",
+    "Row",
+    "Serve",
+    "Silent",
+    "Stage",
+    "StageResult",
+    "default_store",
+    "explain",
+    "find_pipeline",
+    "load_pipeline",
+    "normalise",
+    "open_executor",
+    "reporter",
+    "run_pipeline",
+]

@@ -1,0 +1,86 @@
+# Two commands matter: `make report` and `make test`. Both make their own environment in .venv first.
+# A folder wheelhouse/ (from `make wheelhouse`, on a machine that reaches a registry) is used when it exists.
+
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV ?= .venv
+PIPELINE ?= report
+K3_REQUIRE ?=
+PYTEST_ARGS ?=
+BIN := $(VENV)/bin
+OFFLINE := $(if $(wildcard wheelhouse/*.whl),--no-index --find-links wheelhouse)
+UV = $(BIN)/uv pip install --quiet --python $(BIN)/python $(OFFLINE)
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check $(OFFLINE)
+export K3_REQUIRE
+
+.PHONY: help report test lint lock wheelhouse clean
+.NOTPARALLEL:
+
+help:
+	@echo "make report      run pipelines/$(PIPELINE).toml against the twin, build the site, verify it (PIPELINE=short is quicker)"
+	@echo "make test        run the tests; ends with what was not run (K3_REQUIRE=browser makes absence a failure)"
+	@echo "make lint        ruff, mypy, import layers"
+	@echo "make lock        compile requirements/*.txt again from pyproject.toml"
+	@echo "make wheelhouse  download every wheel, for machines without a registry"
+	@echo "make clean       remove the environment and everything built; artifacts stay"
+
+report: $(VENV)/.report
+	@$(BIN)/k3repro run $(PIPELINE)
+	@$(BIN)/k3repro site build
+	@$(BIN)/k3repro audit site site/build
+	@echo "The report is at $(CURDIR)/site/build/index.html"
+
+test: $(VENV)/.test $(if $(findstring browser,$(K3_REQUIRE)),$(VENV)/.browser)
+	@$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# $(1): a file of requirements/. Nothing is removed, so report and test can share one environment.
+define install
+	$(UV) --require-hashes -r requirements/$(1) || $(PIP) --require-hashes -r requirements/$(1)
+	$(UV) --no-deps --no-build-isolation --editable . || $(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+endef
+
+$(VENV)/.bootstrap: requirements/bootstrap.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "k3repro needs Python 3.11 or newer: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11"; exit 3; }
+	@$(PYTHON) -m venv $(VENV) || { echo "python3 -m venv failed: on Debian install the package python3-venv"; exit 3; }
+	$(PIP) --require-hashes -r requirements/bootstrap.txt
+	@touch $@
+
+$(VENV)/.report: $(VENV)/.bootstrap requirements/report.txt pyproject.toml
+	$(call install,report.txt)
+
+$(VENV)/.test: $(VENV)/.bootstrap requirements/test.txt pyproject.toml
+	$(call install,test.txt)
+
+$(VENV)/.browser: $(VENV)/.test requirements/browser.txt
+	$(call install,browser.txt)
+
+# One resolution of everything first, then each file under its constraint, so that the files never disagree.
+COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+  --no-annotate --no-header
+lock: $(VENV)/.bootstrap
+	@mkdir -p $(VENV)/lock
+	@printf 'uv\nsetuptools>=77\n' | $(COMPILE) - --output-file $(VENV)/lock/bootstrap.txt
+	@$(COMPILE) pyproject.toml --all-extras --group test --group browser --output-file $(VENV)/lock/all.txt
+	@$(COMPILE) pyproject.toml --constraint $(VENV)/lock/all.txt --output-file $(VENV)/lock/core.txt
+	@$(COMPILE) pyproject.toml --constraint $(VENV)/lock/all.txt --extra lab --extra site --output-file $(VENV)/lock/report.txt
+	@$(COMPILE) pyproject.toml --constraint $(VENV)/lock/all.txt --all-extras --group test --output-file $(VENV)/lock/test.txt
+	@$(COMPILE) --constraint $(VENV)/lock/all.txt --group browser --output-file $(VENV)/lock/browser.txt
+	@for name in bootstrap core report test browser; do \
+	  { echo "# Compiled by make lock from pyproject.toml for Python >= 3.11 on any platform."; cat $(VENV)/lock/$$name.txt; } \
+	  > requirements/$$name.txt; done
+
+wheelhouse: $(VENV)/.bootstrap
+	@for name in bootstrap report test; do \
+	  $(BIN)/python -m pip download --quiet --require-hashes --dest wheelhouse -r requirements/$$name.txt || exit 3; done
+	@echo "$$(ls wheelhouse | wc -l) files in wheelhouse/; copy the folder into the clone on the other machine"
+
+clean:
+	rm -rf $(VENV) site/build site/.generated notebooks/.executed artifacts/.cache build dist

@@ -1,0 +1,342 @@
+"""Run a pipeline: submit what is stale, believe only sealed artifacts, keep the good, say where it failed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from k3repro.errors import PipelineError, StageFailed
+from k3repro.pipeline.executors import open_executor
+from k3repro.pipeline.files import write_atomic
+from k3repro.pipeline.freshness import PRESERVED, STALE, WAITS, Fingerprint, Freshness
+from k3repro.pipeline.job import Job, Outcome
+from k3repro.pipeline.plan import Plan, Planned, check_kernels, make_plan
+from k3repro.pipeline.progress import Reporter, Row, Silent
+from k3repro.pipeline.source import parse_source
+from k3repro.pipeline.spec import Pipeline, Stage, load_pipeline
+from k3repro.pipeline.verify import problem
+from k3repro.pipeline.worker import run_job
+from k3repro.store import Store
+
+_POLL_S = 0.2
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """How one stage ended: fresh, preserved, ran, failed, blocked or interrupted."""
+
+    stage: str
+    state: str
+    seconds: float = 0.0
+    why: tuple[str, ...] = ()
+    seals: tuple[str, ...] = ()
+    error: str = ""
+    notebook: str = ""
+    warning: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the stage's artifacts stand."""
+        return self.state in ("fresh", "preserved", "ran")
+
+
+@dataclass(frozen=True)
+class PipelineResult:
+    """All stages in pipeline order."""
+
+    pipeline: str
+    stages: tuple[StageResult, ...]
+    executed: Path
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether every stage's artifacts stand."""
+        return all(stage.ok for stage in self.stages)
+
+    def raise_for_failure(self) -> None:
+        """Raise StageFailed that names every failed stage and where, if any failed."""
+        failed = [stage for stage in self.stages if stage.state == "failed"]
+        if not failed:
+            return
+        blocked = [stage.stage for stage in self.stages if stage.state == "blocked"]
+        later = f"; not started because of that: {', '.join(blocked)}" if blocked else ""
+        shown = [f"stage {stage.stage}: {stage.error}" for stage in failed[:_SHOWN]]
+        shown += [f"and {len(failed) - _SHOWN} more"] if len(failed) > _SHOWN else []
+        kept = f"The failed copy is {failed[0].notebook}; " if failed[0].notebook else ""
+        raise StageFailed(
+            "; ".join(shown) + later,
+            where=f"pipeline {self.pipeline}",
+            fix=f"{kept}fix it and run `k3repro run {self.pipeline}` again: finished stages are kept.",
+            stages=[stage.stage for stage in failed],
+        )
+
+
+def explain(
+    name: str | Path,
+    *,
+    target: str | None = None,
+    fresh: bool = False,
+    remeasure: Collection[str] = (),
+    store: Store | None = None,
+) -> Plan:
+    """Which stages would run and why, and what they cost; starts nothing."""
+    pipeline = load_pipeline(name, target=target)
+    freshness = Freshness(pipeline, store or default_store(pipeline))
+    return make_plan(pipeline, freshness, fresh=fresh, remeasure=remeasure, remote=True)
+
+
+def run_pipeline(
+    name: str | Path,
+    *,
+    target: str | None = None,
+    fresh: bool = False,
+    remeasure: Collection[str] = (),
+    store: Store | None = None,
+    executor: str | Executor = "local",
+    jobs: int | None = None,
+    reporter: Reporter | None = None,
+) -> PipelineResult:
+    """Run what is stale in pipeline `name`; call `.raise_for_failure()` on the result.
+
+    Raises:
+        PipelineError: the file, a notebook, a parameter or a kernel name is wrong (nothing was started).
+        KeyboardInterrupt: after kernels are stopped; stages that ended before are kept.
+    """
+    pipeline = load_pipeline(name, target=target)
+    freshness = Freshness(pipeline, store or default_store(pipeline))
+    plan = make_plan(pipeline, freshness, fresh=fresh, remeasure=remeasure, remote=target is not None)
+    stale = [item for item in plan.stages if item.judgement.state in (STALE, WAITS)]
+    check_kernels([item for item in stale if item.judgement.runs], pipeline.path) if stale else None
+    run = _Run(pipeline, freshness, plan, reporter or Silent())
+    if not stale:
+        return run.finish()
+    with _interruptible():
+        if isinstance(executor, Executor):
+            return run.all(executor)
+        with open_executor(executor, jobs) as opened:
+            return run.all(opened)
+
+
+def default_store(pipeline: Pipeline) -> Store:
+    """The store of a pipeline: $K3REPRO_ARTIFACTS, else `artifacts/` of its project."""
+    return Store(os.environ.get("K3REPRO_ARTIFACTS") or pipeline.root / "artifacts")
+
+
+class _Run:
+    """One run in flight: what waits, what runs, what ended."""
+
+    def __init__(self, pipeline: Pipeline, freshness: Freshness, plan: Plan, reporter: Reporter) -> None:
+        self.pipeline, self.freshness, self.reporter = pipeline, freshness, reporter
+        self.plan = {item.stage.name: item for item in plan.stages}
+        self.rows = {name: Row(name) for name in self.plan}
+        self.results: dict[str, StageResult] = {}
+        self.flying: dict[Future[Outcome], tuple[Planned, Fingerprint]] = {}
+        self.began = time.monotonic()
+        self.started: dict[str, float] = {}
+        self.events = Path(tempfile.gettempdir())
+        for item in plan.stages:
+            if item.judgement.state not in (STALE, WAITS):
+                self._settle(item)
+
+    def all(self, executor: Executor) -> PipelineResult:
+        """Submit stages as their needs end; return when nothing is left."""
+        with tempfile.TemporaryDirectory(prefix="k3-events-") as events:
+            self.events = Path(events)
+            try:
+                self._loop(executor)
+            except KeyboardInterrupt:
+                self._stop()
+                raise
+            finally:
+                self.reporter.close(list(self.rows.values()))
+        return self._result()
+
+    def finish(self) -> PipelineResult:
+        """The result when nothing has to run."""
+        self.reporter.close(list(self.rows.values()))
+        return self._result()
+
+    def _result(self) -> PipelineResult:
+        stages = tuple(self.results[name] for name in self.plan)
+        return PipelineResult(
+            self.pipeline.name, stages, self.freshness.executed, time.monotonic() - self.began
+        )
+
+    def _loop(self, executor: Executor) -> None:
+        while len(self.results) < len(self.plan):
+            self._submit(executor)
+            done, _ = wait(self.flying, _POLL_S, FIRST_COMPLETED)
+            for future in sorted(
+                done, key=lambda future: list(self.plan).index(self.flying[future][0].stage.name)
+            ):
+                self._end(future, *self.flying.pop(future))
+            self._progress()
+
+    def _submit(self, executor: Executor) -> None:
+        flying = {item.stage.name for item, _ in self.flying.values()}
+        for name, item in self.plan.items():
+            if name in self.results or name in flying:
+                continue
+            ended = [self.results.get(need) for need in self.pipeline.needs(item.stage)]
+            if any(need is not None and not need.ok for need in ended):
+                self._put(item, "blocked", why=("a stage it needs failed",))
+            elif None not in ended:
+                self._start(executor, item)
+
+    def _start(self, executor: Executor, item: Planned) -> None:
+        forced = item.judgement.reasons in (("--fresh",), ("--remeasure",))
+        judgement = item.judgement if forced else self.freshness.judge(item.stage, item.source)
+        if not judgement.runs:
+            self._settle(Planned(item.stage, item.source, judgement))
+            return
+        now = self.freshness.fingerprint(item.stage, item.source)
+        missing = [name for name, seal in now.inputs.items() if not seal]
+        if missing:
+            self._put(
+                item, "failed", error=f"input {missing[0]} does not exist; no stage before it sealed it"
+            )
+            return
+        self.started[item.stage.name] = time.monotonic()
+        self.rows[item.stage.name].state = "running"
+        self.rows[item.stage.name].note = ""
+        future = executor.submit(run_job, self._job(item))
+        self.flying[future] = (Planned(item.stage, item.source, judgement), now)
+
+    def _job(self, item: Planned) -> Job:
+        root = self.pipeline.root
+        folder = item.source.path.parent
+        return Job(
+            stage=item.stage.name,
+            notebook=item.stage.notebook,
+            raw=item.source.raw,
+            kernel=item.source.kernel,
+            folder=str(folder),
+            parameters=dict(item.stage.parameters),
+            environment={"K3REPRO_ARTIFACTS": str(Path(self.freshness.store.root).resolve())},
+            cell_timeout_s=item.stage.cell_timeout_s,
+            hidden=_hidden(root, self.freshness.store),
+            events=str(self.events / f"{item.stage.name}.jsonl"),
+        )
+
+    def _end(self, future: Future[Outcome], item: Planned, now: Fingerprint) -> None:
+        try:
+            outcome = future.result()
+        except BrokenExecutor:
+            self._put(
+                item, "failed", error="its worker process died (often the memory limit); nothing was kept"
+            )
+            return
+        inputs = list(now.inputs.values())
+        wrong = (
+            str(outcome.failure)
+            if outcome.failure
+            else problem(item.stage, outcome.receipts, inputs, self.freshness.store)
+        )
+        path = self.freshness.executed_path(item.stage)
+        failed = path.with_name(f"{item.stage.name}.failed.ipynb")
+        if wrong:
+            if outcome.executed:
+                write_atomic(failed, outcome.executed)
+            self._put(item, "failed", outcome.seconds, error=wrong, notebook=self._short(failed))
+            return
+        write_atomic(path, outcome.executed)
+        failed.unlink(missing_ok=True)
+        self.freshness.keep(item.stage, now, outcome.receipts, outcome.executed)
+        seals = tuple(receipt.seal for receipt in outcome.receipts)
+        warning = self._edited(item)
+        self._put(item, "ran", outcome.seconds, seals=seals, notebook=self._short(path), warning=warning)
+
+    def _edited(self, item: Planned) -> str:
+        """The run is bound to the bytes read at its start; say so when the file has other bytes by now."""
+        try:
+            same = (
+                parse_source(item.source.path, item.source.path.read_bytes(), where="").digest
+                == item.source.digest
+            )
+        except (OSError, PipelineError):
+            same = False
+        return "" if same else f"{item.stage.notebook} changed while it ran; the result is of the text before"
+
+    def _settle(self, item: Planned) -> None:
+        state = "preserved" if item.judgement.state == PRESERVED else "fresh"
+        path = self.freshness.executed_path(item.stage)
+        self._put(
+            item, state, seals=item.judgement.seals, notebook=self._short(path) if path.exists() else ""
+        )
+
+    def _put(self, item: Planned, state: str, seconds: float = 0.0, **facts: Any) -> None:
+        name = item.stage.name
+        facts.setdefault("why", item.judgement.reasons)
+        self.results[name] = StageResult(name, state, seconds, **facts)
+        note = facts.get("error") or facts.get("warning") or "; ".join(facts["why"])
+        row = self.rows[name]
+        row.state, row.seconds, row.note = state, seconds, note
+
+    def _progress(self) -> None:
+        for item, _ in self.flying.values():
+            row = self.rows[item.stage.name]
+            row.seconds = time.monotonic() - self.started[item.stage.name]
+            for event in self._events(item.stage):
+                row.cell, row.cells = event.get("cell", row.cell), event.get("cells", row.cells)
+        self.reporter.show(list(self.rows.values()))
+
+    def _events(self, stage: Stage) -> list[Mapping[str, int]]:
+        path = self.events / f"{stage.name}.jsonl"
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        return [json.loads(line) for line in lines if line.endswith("}")]
+
+    def _stop(self) -> None:
+        """Stop the kernels in flight; their workers then end by themselves and clean up."""
+        for future, (item, _) in self.flying.items():
+            future.cancel()
+            for event in self._events(item.stage):
+                if "kernel" in event:
+                    with suppress(ProcessLookupError, PermissionError):
+                        os.killpg(event["kernel"], signal.SIGKILL)
+            self.rows[item.stage.name].state = "interrupted"
+        wait(self.flying, 10.0)
+
+    def _short(self, path: Path) -> str:
+        return str(path.relative_to(self.pipeline.root))
+
+
+def _hidden(root: Path, store: Store) -> dict[str, str]:
+    """Machine paths and the words that stand for them in executed notebooks."""
+    paths = {
+        sys.prefix: "<python>",
+        sys.base_prefix: "<python>",
+        str(Path.home()): "~",
+        tempfile.gettempdir(): "<tmp>",
+    }
+    paths |= {str(Path(store.root).resolve()): "<artifacts>", str(root): "<project>"}
+    return {path: word for path, word in paths.items() if len(path) > 1}
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Treat SIGTERM like Ctrl-C while stages run, so that a cancelled job leaves no kernel behind."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
