@@ -71,7 +71,7 @@ def test_point_order_does_not_change_a_bit() -> None:
 
 def test_two_points_have_no_error() -> None:
     fit = fit_points(MI300X[:2])
-    assert fit.k_se is None and fit.k_interval is None and fit.residual_sd is None
+    assert fit.k_se is None and fit.k_interval is None and fit.fit.residual_sd is None
 
 
 @pytest.mark.parametrize("points", [[], [(16, 1.0)], [(16, 1.0), (16, 2.0)], [(16, math.nan), (32, 1.0)]])

@@ -1,15 +1,45 @@
 """Laws and calculators: what fits, how many, how long, what binds. A law is data."""
 
 from k3repro.capacity import wall
+from k3repro.capacity._blocks import BlockLaw, block_law, block_law_of
+from k3repro.capacity._caches import CacheLayer, cache_layers
+from k3repro.capacity._discriminate import Rung, discriminating_rungs
+from k3repro.capacity._engine import Engine, parse_version
 from k3repro.capacity._law import Law, law_of
+from k3repro.capacity._line import LineFit, fit_line
+from k3repro.capacity._nmax import NMax, n_max
+from k3repro.capacity._request import Footprint, fit_footprint, pool_law, slot_limit, state_bytes, token_bytes
+from k3repro.capacity._startup import StartupCheck, blocks_of_gib, check_startup
 from k3repro.capacity._tree import Tree, evaluate, formula_text, variables_of
 
 __all__ = [
+    "BlockLaw",
+    "CacheLayer",
+    "Engine",
+    "Footprint",
     "Law",
+    "LineFit",
+    "NMax",
+    "Rung",
+    "StartupCheck",
     "Tree",
+    "block_law",
+    "block_law_of",
+    "blocks_of_gib",
+    "cache_layers",
+    "check_startup",
+    "discriminating_rungs",
     "evaluate",
+    "fit_footprint",
+    "fit_line",
     "formula_text",
     "law_of",
+    "n_max",
+    "parse_version",
+    "pool_law",
+    "slot_limit",
+    "state_bytes",
+    "token_bytes",
     "variables_of",
     "wall",
 ]

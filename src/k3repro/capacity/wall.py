@@ -6,103 +6,103 @@ Issue 2 item 5; publication 2026-10-08, section on the decode-side capacity mode
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from k3repro.capacity._law import Law
-from k3repro.errors import InputError
-from k3repro.units import Interval, order_free_sum, student_t_quantile
+from k3repro.capacity._line import LineFit, fit_line
+from k3repro.units import Interval
 
 
 @dataclass(frozen=True, slots=True)
 class WallFit:
     """Result of `fit_points`; seconds and seconds per token. Intervals are Student's t with n - 2 dof."""
 
-    points: tuple[tuple[float, float], ...]
-    c0: float
-    k: float
-    c0_se: float | None
-    k_se: float | None
-    c0_interval: Interval | None
-    k_interval: Interval | None
-    r2: float
-    residual_sd: float | None
-    residuals: tuple[float, ...]
-    confidence: float
+    fit: LineFit
 
     @property
-    def n(self) -> int:
-        """Number of points."""
-        return len(self.points)
+    def c0(self) -> float:
+        """Fixed seconds of a wave."""
+        return self.fit.intercept
+
+    @property
+    def k(self) -> float:
+        """Seconds per output token."""
+        return self.fit.slope
+
+    @property
+    def c0_se(self) -> float | None:
+        """Standard error of C0 in seconds; None with two points."""
+        return self.fit.intercept_se
+
+    @property
+    def k_se(self) -> float | None:
+        """Standard error of k in seconds per token; None with two points."""
+        return self.fit.slope_se
+
+    @property
+    def c0_interval(self) -> Interval | None:
+        """t interval of C0."""
+        return self.fit.intercept_interval
+
+    @property
+    def k_interval(self) -> Interval | None:
+        """t interval of k."""
+        return self.fit.slope_interval
+
+    @property
+    def r2(self) -> float:
+        """Coefficient of determination."""
+        return self.fit.r2
+
+    @property
+    def residuals(self) -> tuple[float, ...]:
+        """Measured minus fitted seconds, by growing OSL."""
+        return self.fit.residuals
 
     @property
     def osl_range(self) -> tuple[float, float]:
         """Output lengths inside which the law is calibrated."""
-        lengths = [osl for osl, _ in self.points]
-        return min(lengths), max(lengths)
+        return self.fit.x_range
 
-    def law(self, name: str = "wall", **inputs: object) -> Law:
+    def law(self, name: str = "wall law", **inputs: object) -> Law:
         """The fit as a law in the variable ``osl``."""
-        return Law(
-            name=name,
-            formula=["+", self.c0, ["*", self.k, ["var", "osl"]]],
-            unit="s",
-            inputs=inputs,
-            range={"osl": self.osl_range},
+        worst = max(abs(residual) for residual in self.residuals)
+        return wall_law(
+            self.c0, self.k, self.osl_range, name=name, inputs=inputs,
             error={
-                "kind": "least squares",
-                "n": self.n,
-                "r2": self.r2,
-                "residual_sd_s": self.residual_sd,
-                "worst_residual_s": max(abs(residual) for residual in self.residuals),
-                "c0_se_s": self.c0_se,
-                "k_se_s": self.k_se,
-                "confidence": self.confidence,
+                "kind": "least squares", "n": self.fit.n, "r2": self.r2,
+                "residual_sd_s": self.fit.residual_sd,
+                "worst_residual_s": worst, "c0_se_s": self.c0_se, "k_se_s": self.k_se,
+                "confidence": self.fit.confidence,
             },
-        )
+        )  # fmt: skip
 
 
 def fit_points(points: Iterable[tuple[float, float]], *, confidence: float = 0.95) -> WallFit:
     """Fit the wall law to (OSL in tokens, wall in seconds).
 
-    Two points give a line without errors: standard errors and intervals are then None.
-
     Raises:
         InputError: fewer than two output lengths, a value that is not finite, or a confidence outside (0, 1).
     """
-    data = tuple(sorted((float(osl), float(wall)) for osl, wall in points))
-    _check(data, confidence)
-    n = len(data)
-    mean_x = order_free_sum(x for x, _ in data) / n
-    mean_y = order_free_sum(y for _, y in data) / n
-    sxx = order_free_sum((x - mean_x) ** 2 for x, _ in data)
-    k = order_free_sum((x - mean_x) * (y - mean_y) for x, y in data) / sxx
-    c0 = mean_y - k * mean_x
-    residuals = tuple(y - (c0 + k * x) for x, y in data)
-    sse = order_free_sum(residual * residual for residual in residuals)
-    total = order_free_sum((y - mean_y) ** 2 for _, y in data)
-    r2 = 1.0 - sse / total if total else 1.0
-    if n == 2:
-        return WallFit(data, c0, k, None, None, None, None, r2, None, residuals, confidence)
-    sd = math.sqrt(sse / (n - 2))
-    k_se = sd / math.sqrt(sxx)
-    c0_se = sd * math.sqrt(1 / n + mean_x * mean_x / sxx)
-    t = student_t_quantile((1 + confidence) / 2, n - 2)
-    return WallFit(
-        data, c0, k, c0_se, k_se,
-        Interval(c0 - t * c0_se, c0 + t * c0_se, confidence),
-        Interval(k - t * k_se, k + t * k_se, confidence),
-        r2, sd, residuals, confidence,
-    )  # fmt: skip
+    return WallFit(fit_line(points, confidence=confidence))
 
 
-def _check(data: Sequence[tuple[float, float]], confidence: float) -> None:
-    if any(not math.isfinite(value) for point in data for value in point):
-        raise InputError("a point of the output-length sweep is not finite")
-    if len({osl for osl, _ in data}) < 2:
-        raise InputError(
-            "the wall law needs at least two output lengths", fix="Sweep OSL over 16, 32, 64, 128, 256."
-        )
-    if not 0 < confidence < 1:
-        raise InputError(f"a confidence lies between 0 and 1, not {confidence}")
+def wall_law(
+    c0: float,
+    k: float,
+    osl_range: tuple[float, float],
+    *,
+    name: str = "wall law",
+    inputs: dict[str, object] | None = None,
+    error: dict[str, object] | None = None,
+) -> Law:
+    """The law C0 + k * osl from its two constants, for fits printed elsewhere."""
+    return Law(
+        name=name,
+        formula=["+", c0, ["*", k, ["var", "osl"]]],
+        unit="s",
+        inputs=inputs or {},
+        range={"osl": osl_range},
+        error=error or {},
+    )
