@@ -1,1 +1,30 @@
-"""Layer `client` (see docs/design.md)."""
+"""The client: streaming completions over a byte transport, in virtual or wall time, one outcome a request."""
+
+from k3repro.client._answer import AnswerReader
+from k3repro.client._evidence import TWIN_MARK, evidence_of, twin_evidence
+from k3repro.client._exchange import Exchange, Handle, Receiver, Transport
+from k3repro.client._load import WaveLoad, wave_load
+from k3repro.client._model import Outcome, Request, RequestRecord
+from k3repro.client._table import REQUESTS_TABLE
+from k3repro.client._target import Target, open_target
+from k3repro.client._wave import run_wave
+
+__all__ = [
+    "REQUESTS_TABLE",
+    "TWIN_MARK",
+    "AnswerReader",
+    "Exchange",
+    "Handle",
+    "Outcome",
+    "Receiver",
+    "Request",
+    "RequestRecord",
+    "Target",
+    "Transport",
+    "WaveLoad",
+    "evidence_of",
+    "open_target",
+    "run_wave",
+    "twin_evidence",
+    "wave_load",
+]

@@ -1,1 +1,23 @@
-"""Layer `twin` (see docs/design.md)."""
+"""The twin: a simulated 2P2D cluster, one discrete-event core behind a virtual and an HTTP driver."""
+
+from k3repro.twin._cluster import Cluster
+from k3repro.twin._core import Core, Flight
+from k3repro.twin._needle import NEEDLE, QUESTION, UNKNOWN_ANSWER, needle_question, needle_sentence
+from k3repro.twin._platform import Platform, platform, platform_names, platform_sources
+from k3repro.twin._virtual import VirtualDriver
+
+__all__ = [
+    "NEEDLE",
+    "QUESTION",
+    "UNKNOWN_ANSWER",
+    "Cluster",
+    "Core",
+    "Flight",
+    "Platform",
+    "VirtualDriver",
+    "needle_question",
+    "needle_sentence",
+    "platform",
+    "platform_names",
+    "platform_sources",
+]

@@ -1,0 +1,70 @@
+"""Target strings: ``twin:PLATFORM[?setting=value&...]`` and ``http[s]://host:port[/prefix]``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, urlsplit
+
+from k3repro.errors import UsageError
+
+__all__ = ["Address", "TwinAddress", "parse_target"]
+
+_EXAMPLES = "for example twin:mi325x or http://127.0.0.1:30000"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where an HTTP server is; `prefix` stands before every path."""
+
+    host: str
+    port: int
+    tls: bool
+    prefix: str
+    authority: str
+
+    @property
+    def subject(self) -> str:
+        """The address without user information and query."""
+        return f"{'https' if self.tls else 'http'}://{self.authority}{self.prefix}"
+
+
+@dataclass(frozen=True, slots=True)
+class TwinAddress:
+    """A simulated platform and its settings."""
+
+    platform: str
+    settings: dict[str, str]
+
+    @property
+    def subject(self) -> str:
+        """The target as artifacts name it: settings that differ from the platform's stand in it, sorted."""
+        kept = sorted((name, value) for name, value in self.settings.items() if name != "seed")
+        return f"twin:{self.platform}" + ("?" + "&".join(f"{n}={v}" for n, v in kept) if kept else "")
+
+
+def parse_target(text: str) -> Address | TwinAddress:
+    """The address in `text`; UsageError otherwise."""
+    if text.startswith("twin:"):
+        name, _, query = text[5:].partition("?")
+        try:
+            settings = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
+        except ValueError:
+            raise UsageError(
+                f"{query!r} is not setting=value&setting=value",
+                where="target",
+                fix="twin:mi300x?max_num_seqs=32",
+            ) from None
+        return TwinAddress(name, dict(settings))
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as error:
+        raise UsageError(f"{error}", where="target", fix=_EXAMPLES) from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError(f"{text.partition('?')[0]!r} is not a target", where="target", fix=_EXAMPLES)
+    tls = parts.scheme == "https"
+    host = parts.hostname
+    shown = f"[{host}]" if ":" in host else host
+    authority = shown if port is None else f"{shown}:{port}"
+    prefix = parts.path.rstrip("/").removesuffix("/v1")
+    return Address(host, port or (443 if tls else 80), tls, prefix, authority)

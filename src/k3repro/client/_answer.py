@@ -1,0 +1,205 @@
+"""What a completion response said: text, usage, finish reason, errors, and when its tokens came."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+__all__ = ["AnswerReader"]
+
+_SENTINEL = "k3 sentinel"
+_MAX_PLAIN_BODY = 16 * 1024 * 1024
+
+
+class AnswerReader:
+    """Collects the events of one response; `event` gets the arrival time of the bytes that completed it.
+
+    Once an event with plain text has been read with the JSON parser, later events that differ from it only in
+    that text are recognised by their bytes (`_learn` proves it by parsing the template again); all others are
+    parsed.
+    """
+
+    __slots__ = (
+        "_minimum",
+        "_parts",
+        "_prefix",
+        "_suffix",
+        "cached_tokens",
+        "completion_tokens",
+        "done",
+        "error",
+        "events",
+        "fingerprint",
+        "finish_reason",
+        "first_event_tokens",
+        "first_token_ns",
+        "last_token_ns",
+        "prompt_tokens",
+        "remark",
+        "streamed",
+    )
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._prefix = b""
+        self._suffix = b""
+        self._minimum = -1
+        self.events = 0
+        self.first_token_ns: int | None = None
+        self.last_token_ns: int | None = None
+        self.finish_reason: str | None = None
+        self.prompt_tokens: int | None = None
+        self.completion_tokens: int | None = None
+        self.cached_tokens: int | None = None
+        self.first_event_tokens: int | None = None
+        self.fingerprint: str | None = None
+        self.error: str | None = None
+        self.remark: str | None = None
+        self.done = False
+        self.streamed = True
+
+    @property
+    def text(self) -> str:
+        """Everything the server said."""
+        return "".join(self._parts)
+
+    def event(self, now_ns: int, data: bytes, name: bytes) -> None:
+        """One server-sent event."""
+        if (
+            0 <= self._minimum <= len(data)
+            and data.startswith(self._prefix)
+            and data.endswith(self._suffix)
+            and not name
+        ):
+            try:
+                text = data[len(self._prefix) : len(data) - len(self._suffix)].decode("ascii")
+            except UnicodeDecodeError:
+                text = '"'
+            if text.isprintable() and '"' not in text and "\\" not in text and not self.done:
+                self.events += 1
+                self._parts.append(text)
+                self.last_token_ns = now_ns
+                return
+        self._parse(now_ns, data, name)
+
+    def plain(self, now_ns: int, body: bytes) -> None:
+        """The whole body of a response that was not an event stream."""
+        self.streamed = False
+        document = _document(body)
+        if document is None:
+            self.error = "the body is neither an event stream nor JSON"
+        elif not self._failed(document):
+            self._usage(document.get("usage"), first=False)
+            self._choices(now_ns, document, timed=False)
+            self.remark = "not streamed: there is no first-token time"
+
+    def _parse(self, now_ns: int, data: bytes, name: bytes) -> None:
+        if data.strip() == b"[DONE]":
+            if self.done:
+                self.remark = "more than one [DONE]"
+            self.done = True
+            return
+        document = _document(data)
+        if document is None:
+            self.error = self.error or f"an event is not a JSON object: {data[:80]!r}"
+            return
+        if name == b"error" and "error" not in document:
+            document = {"error": document}
+        if self._failed(document):
+            return
+        if self.done:
+            self.remark = "events after [DONE]"
+            return
+        before = self.events
+        simple = self._choices(now_ns, document, timed=True)
+        self._usage(document.get("usage"), first=before == 0 and self.events == 1)
+        if simple is not None and self._minimum < 0 and self.events > 1:
+            self._learn(data, document, simple)
+
+    def _failed(self, document: dict[str, Any]) -> bool:
+        problem = document.get("error")
+        if not problem and document.get("object") != "error":
+            return False
+        message = (
+            problem.get("message", problem)
+            if isinstance(problem, dict)
+            else problem or document.get("message")
+        )
+        self.error = self.error or str(message)[:300]
+        return True
+
+    def _choices(self, now_ns: int, document: dict[str, Any], *, timed: bool) -> str | None:
+        """Read the one choice; its text when the event carries nothing but text."""
+        fingerprint = document.get("system_fingerprint")
+        if isinstance(fingerprint, str):
+            self.fingerprint = fingerprint
+        choices = document.get("choices")
+        if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+            return None
+        choice = choices[0]
+        body = choice.get("delta") or choice.get("message") or choice
+        said = body.get("text") if body is choice else _said(body)
+        text = said if isinstance(said, str) else ""
+        finish = choice.get("finish_reason")
+        role_only = isinstance(body, dict) and "role" in body and not text and not finish
+        if timed and not role_only:
+            self.events += 1
+            self.last_token_ns = now_ns
+            if self.first_token_ns is None:
+                self.first_token_ns = now_ns
+        if text:
+            self._parts.append(text)
+        if isinstance(finish, str):
+            self.finish_reason = finish
+            return None
+        return None if document.get("usage") or role_only else text
+
+    def _usage(self, usage: Any, *, first: bool) -> None:
+        if not isinstance(usage, dict):
+            return
+        self.prompt_tokens = _count(usage.get("prompt_tokens"), self.prompt_tokens)
+        self.completion_tokens = _count(usage.get("completion_tokens"), self.completion_tokens)
+        details = usage.get("prompt_tokens_details")
+        if isinstance(details, dict):
+            self.cached_tokens = _count(details.get("cached_tokens"), self.cached_tokens)
+        if first:
+            self.first_event_tokens = self.completion_tokens
+
+    def _learn(self, data: bytes, document: dict[str, Any], text: str) -> None:
+        quoted = json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        key = b'"content":' if b'"delta"' in data else b'"text":'
+        at = data.find(key)
+        start = at + len(key) + data[at + len(key) : at + len(key) + 1].count(b" ")
+        if at < 0 or not data.startswith(quoted, start):
+            self._minimum = 1 << 62
+            return
+        prefix, suffix = data[: start + 1], data[start + len(quoted) - 1 :]
+        again = _document(prefix + _SENTINEL.encode() + suffix)
+        if again is not None and _with_text(document, _SENTINEL) == again:
+            self._prefix, self._suffix, self._minimum = prefix, suffix, len(prefix) + len(suffix)
+
+
+def _document(data: bytes) -> dict[str, Any] | None:
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _said(body: dict[str, Any]) -> str:
+    parts = (body.get("reasoning_content"), body.get("reasoning"), body.get("content"))
+    return "".join(part for part in parts if isinstance(part, str))
+
+
+def _with_text(document: dict[str, Any], text: str) -> dict[str, Any]:
+    choice = dict(document["choices"][0])
+    if "delta" in choice:
+        choice["delta"] = {**choice["delta"], "content": text}
+    else:
+        choice["text"] = text
+    return {**document, "choices": [choice, *document["choices"][1:]]}
+
+
+def _count(value: Any, otherwise: int | None) -> int | None:
+    return value if type(value) is int and value >= 0 else otherwise

@@ -1,0 +1,188 @@
+"""One request on the wire: bytes with times in, one record out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from k3repro.client._answer import AnswerReader
+from k3repro.client._http import ResponseReader
+from k3repro.client._judge import judge
+from k3repro.client._model import Outcome, Request, RequestRecord
+from k3repro.client._sse import EventStream
+
+__all__ = ["Exchange", "Handle", "Receiver", "Transport"]
+
+_MAX_PLAIN_PARTS = 4096  # of an answer that is no event stream; more is dropped, so memory stays bounded
+
+
+class Receiver(Protocol):
+    """The client's side of an exchange, as a transport sees it."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the response is over, one way or another."""
+
+    @property
+    def keep_alive(self) -> bool:
+        """Whether the connection can carry another request."""
+
+    def feed(self, batch: Sequence[tuple[int, bytes]]) -> None:
+        """Response bytes with their arrival times (nanoseconds of the transport's clock, ascending)."""
+
+    def lost(self, now_ns: int, why: str) -> None:
+        """The connection ended."""
+
+
+class Handle(Protocol):
+    """The transport's side of an exchange, as the client sees it."""
+
+    def flush(self) -> None:
+        """Deliver at once what has arrived by now (a transport may hold bytes back until they are wanted)."""
+
+    def abort(self) -> None:
+        """Drop the request and whatever carries it."""
+
+
+class Transport(Protocol):
+    """Carries request bytes to a server and response bytes back."""
+
+    def open(self, request: bytes, receiver: Receiver) -> Handle:
+        """Send one whole HTTP/1.1 request."""
+
+
+class Exchange:
+    """Reads one response as its bytes arrive. `future` gets the RequestRecord; times are nanoseconds of the
+    transport's clock.
+    """
+
+    __slots__ = (
+        "_answer",
+        "_body",
+        "_events",
+        "_reader",
+        "future",
+        "handle",
+        "intended_ns",
+        "last_ns",
+        "request",
+        "sent_ns",
+        "wave",
+    )
+
+    def __init__(
+        self,
+        request: Request,
+        wave: str,
+        intended_ns: int,
+        sent_ns: int,
+        future: asyncio.Future[RequestRecord],
+    ) -> None:
+        self.request = request
+        self.wave = wave
+        self.intended_ns = intended_ns
+        self.sent_ns = sent_ns
+        self.last_ns = sent_ns
+        self.future = future
+        self.handle: Handle | None = None
+        self._answer = AnswerReader()
+        self._events: EventStream | None = None
+        self._body: list[bytes] = []
+        self._reader = ResponseReader(self._head, self._collect)
+
+    @property
+    def started(self) -> bool:
+        """Whether a token has arrived."""
+        return self._answer.first_token_ns is not None
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is a record."""
+        return self.future.done()
+
+    @property
+    def keep_alive(self) -> bool:
+        """Whether the connection can carry another request."""
+        return self._reader.complete and self._reader.keep_alive and self._reader.problem is None
+
+    @property
+    def answered(self) -> bool:
+        """Whether [DONE] has arrived."""
+        return self._answer.done
+
+    def feed(self, batch: Sequence[tuple[int, bytes]]) -> None:
+        """Bytes of the response with their arrival times."""
+        reader = self._reader
+        for now_ns, data in batch:
+            if self.future.done():
+                return
+            self.last_ns = now_ns
+            reader.feed(data)
+            if reader.complete or reader.problem is not None:
+                self._end(now_ns)
+
+    def lost(self, now_ns: int, why: str) -> None:
+        """The connection ended."""
+        if not self.future.done():
+            self._reader.closed()
+            self._end(now_ns, lost=why)
+
+    def give_up(self, now_ns: int, outcome: Outcome, why: str) -> None:
+        """The client stops waiting."""
+        if self.future.done():
+            return
+        if self.handle is not None:
+            self.handle.flush()
+        if not self.future.done():
+            self._end(now_ns, stopped=(outcome, why))
+            self.drop()
+
+    def drop(self) -> None:
+        """Let go of whatever carries the request."""
+        if self.handle is not None:
+            self.handle.abort()
+
+    def _head(self) -> None:
+        kind = self._reader.headers.get("content-type", "")
+        if self._reader.status == 200 and "text/event-stream" in kind:
+            self._events = EventStream(self._event)
+
+    def _event(self, data: bytes, name: bytes) -> None:
+        self._answer.event(self.last_ns, data, name)
+
+    def _collect(self, body: bytes) -> None:
+        if self._events is not None:
+            self._events.feed(body)
+        elif len(self._body) < _MAX_PLAIN_PARTS:
+            self._body.append(body)
+
+    def _end(self, now_ns: int, stopped: tuple[Outcome, str] | None = None, lost: str | None = None) -> None:
+        answer, reader = self._answer, self._reader
+        if self._events is None and self._body and stopped is None:
+            answer.plain(now_ns, b"".join(self._body))
+        elif self._events is not None and self._events.close() and reader.complete and answer.remark is None:
+            answer.remark = "the stream ended inside an event"
+        outcome, error = judge(self.request, reader, answer, stopped, lost)
+        self.future.set_result(
+            RequestRecord(
+                self.request.request_id,
+                self.wave,
+                outcome,
+                reader.status,
+                answer.finish_reason,
+                error,
+                self.intended_ns,
+                self.sent_ns,
+                answer.first_token_ns,
+                answer.last_token_ns,
+                now_ns,
+                answer.prompt_tokens,
+                answer.completion_tokens,
+                answer.cached_tokens,
+                answer.first_event_tokens,
+                answer.events,
+                answer.text,
+                answer.fingerprint,
+            )
+        )

@@ -1,0 +1,132 @@
+"""Nouns of the client: a request, its one outcome, and the record that is kept of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any
+
+from k3repro.errors import InputError
+
+__all__ = ["Outcome", "Prompt", "Request", "RequestRecord"]
+
+Prompt = str | Sequence[int] | Sequence[Mapping[str, Any]]
+
+
+class Outcome(StrEnum):
+    """How a request ended; exactly one each."""
+
+    COMPLETED = "completed"
+    FAILED_HTTP = "failed_http"
+    FAILED_IN_STREAM = "failed_in_stream"
+    TRUNCATED = "truncated"
+    TIMEOUT = "timeout"
+    STALLED = "stalled"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One streaming completion to ask for.
+
+    `prompt` is text, token ids, or chat messages (with `chat=True`). `intended_ns` is when it is due, in
+    nanoseconds since the start of the run; None means as soon as a place in the wave is free.
+    `continuous_usage` asks the server for usage in every event (vLLM's `continuous_usage_stats`), which
+    tells how many tokens the first event carried.
+    """
+
+    request_id: str
+    prompt: Prompt
+    max_tokens: int
+    ignore_eos: bool = True
+    stop: Sequence[str] = ()
+    temperature: float = 0.0
+    chat: bool = False
+    intended_ns: int | None = None
+    continuous_usage: bool = False
+
+    def __post_init__(self) -> None:
+        if self.max_tokens < 1:
+            raise InputError(
+                f"max_tokens is {self.max_tokens}",
+                where=f"request {self.request_id}",
+                fix="ask for at least 1",
+            )
+        if not math.isfinite(self.temperature):
+            raise InputError("temperature is not finite", where=f"request {self.request_id}")
+
+
+@dataclass(slots=True)
+class RequestRecord:
+    """What happened to one request. Every `*_ns` counts nanoseconds since the start of the run; None: it
+    never happened.
+
+    `sent_ns` is when the request was handed to the transport (so a fresh connection counts as latency),
+    `done_ns` when its outcome was known. Token counts are the server's `usage`, never the number of
+    `events`.
+    """
+
+    request_id: str
+    wave: str
+    outcome: Outcome
+    http_status: int | None
+    finish_reason: str | None
+    error: str | None
+    intended_ns: int
+    sent_ns: int
+    first_token_ns: int | None
+    last_token_ns: int | None
+    done_ns: int
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    cached_tokens: int | None
+    first_event_tokens: int | None
+    events: int
+    text: str
+    fingerprint: str | None
+
+    @property
+    def ttft_s(self) -> float | None:
+        """Seconds from send to the first token."""
+        return None if self.first_token_ns is None else (self.first_token_ns - self.sent_ns) / 1e9
+
+    @property
+    def ttft_from_intended_s(self) -> float | None:
+        """Seconds from when the request was due to the first token: queueing in the client counts."""
+        return None if self.first_token_ns is None else (self.first_token_ns - self.intended_ns) / 1e9
+
+    @property
+    def e2e_s(self) -> float | None:
+        """Seconds from send to the end; None unless completed."""
+        return (self.done_ns - self.sent_ns) / 1e9 if self.outcome is Outcome.COMPLETED else None
+
+    @property
+    def e2e_from_intended_s(self) -> float | None:
+        """Seconds from when the request was due to the end; None unless completed."""
+        return (self.done_ns - self.intended_ns) / 1e9 if self.outcome is Outcome.COMPLETED else None
+
+    @property
+    def tpot_s(self) -> float | None:
+        """(e2e - ttft) / (completion_tokens - 1): the publication's time per output token."""
+        return self._per_token(1)
+
+    @property
+    def itl_s(self) -> float | None:
+        """(e2e - ttft) / (completion_tokens - tokens in the first event); None when the server did not tell
+        those.
+        """
+        return None if self.first_event_tokens is None else self._per_token(self.first_event_tokens)
+
+    def _per_token(self, first: int) -> float | None:
+        later = (self.completion_tokens or 0) - first
+        if self.e2e_s is None or self.first_token_ns is None or later < 1:
+            return None
+        return (self.done_ns - self.first_token_ns) / 1e9 / later
+
+    def as_row(self) -> dict[str, Any]:
+        """The record as a row of REQUESTS_TABLE."""
+        row = {field.name: getattr(self, field.name) for field in fields(self)}
+        row["outcome"] = self.outcome.value
+        return row

@@ -1,0 +1,84 @@
+"""A thread with its own event loop, so that a notebook (which runs a loop itself) can call the client
+synchronously.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotYet
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+__all__ = ["Runner"]
+
+T = TypeVar("T")
+_POLL_S = 0.2  # a waiting main thread wakes this often, so that Ctrl-C is seen on every platform
+
+
+class Runner:
+    """Runs coroutines one after the other on `loop`, in a daemon thread of its own."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._jobs: SimpleQueue[tuple[Coroutine[Any, Any, Any], Future[Any]] | None] = SimpleQueue()
+        self._task: asyncio.Task[Any] | None = None
+        self._thread = threading.Thread(target=self._work, name="k3repro-client", daemon=True)
+        self._thread.start()
+
+    def run(self, coroutine: Coroutine[Any, Any, T], on_interrupt: Callable[[], None]) -> T:
+        """Result of `coroutine`. The first Ctrl-C calls `on_interrupt` in the loop and waits on; the second
+        cancels.
+
+        KeyboardInterrupt is raised either way, once the coroutine has ended.
+        """
+        future: Future[T] = Future()
+        self._jobs.put((coroutine, future))
+        interrupts = 0
+        while True:
+            try:
+                result = future.result(_POLL_S)
+            except NotYet:
+                if not future.done():
+                    continue
+                raise
+            except KeyboardInterrupt:
+                interrupts += 1
+                self.loop.call_soon_threadsafe(on_interrupt if interrupts == 1 else self._cancel)
+                continue
+            except asyncio.CancelledError:
+                if interrupts:
+                    raise KeyboardInterrupt from None
+                raise
+            if interrupts:
+                raise KeyboardInterrupt
+            return result
+
+    def close(self) -> None:
+        """End the thread and close the loop."""
+        if self._thread.is_alive():
+            self._jobs.put(None)
+            self._thread.join()
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _work(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            while (job := self._jobs.get()) is not None:
+                self._run(*job)
+        finally:
+            self.loop.close()
+
+    def _run(self, coroutine: Coroutine[Any, Any, Any], future: Future[Any]) -> None:
+        try:
+            self._task = self.loop.create_task(coroutine)
+            future.set_result(self.loop.run_until_complete(self._task))
+        except BaseException as error:
+            future.set_exception(error)
+        finally:
+            self._task = None

@@ -1,0 +1,166 @@
+"""The socket transport: HTTP/1.1 connections that are kept and reused."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from k3repro.client._exchange import Handle, Receiver
+
+if TYPE_CHECKING:
+    from k3repro.client._address import Address
+
+__all__ = ["SocketTransport"]
+
+_IDLE_NS = 2_000_000_000  # engines close idle connections after about 5 s; an older one is not trusted
+
+
+class _Connection(asyncio.Protocol):
+    """One connection; carries one exchange at a time and serves as its handle."""
+
+    def __init__(self, owner: SocketTransport) -> None:
+        self._owner = owner
+        self._wire: asyncio.Transport | None = None
+        self._pending: bytes | None = None
+        self.receiver: Receiver | None = None
+        self.idle_since_ns = 0
+
+    def send(self, request: bytes, receiver: Receiver) -> None:
+        self.receiver = receiver
+        if self._wire is None:
+            self._pending = request
+        else:
+            self._wire.write(request)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._wire = transport  # type: ignore[assignment]
+        if self._pending is not None and self.receiver is None:
+            self.abort()  # given up while connecting
+        elif self._pending is not None:
+            transport.write(self._pending)  # type: ignore[attr-defined]
+            self._pending = None
+
+    def data_received(self, data: bytes) -> None:
+        receiver = self.receiver
+        if receiver is None:
+            self.close()  # nobody asked for this
+            return
+        receiver.feed([(self._owner.now_ns(), data)])
+        if receiver.ended:
+            self.receiver = None
+            if receiver.keep_alive:
+                self._owner.rest(self)
+            else:
+                self.close()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._owner.forget(self)
+        self.fail(f"the connection closed: {error}" if error else "the connection closed")
+
+    def fail(self, why: str) -> None:
+        receiver, self.receiver = self.receiver, None
+        if receiver is not None:
+            receiver.lost(self._owner.now_ns(), why)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def abort(self) -> None:
+        self.receiver = None
+        if self._wire is not None:
+            self._wire.abort()
+        self._owner.forget(self)
+
+    def close(self) -> None:
+        if self._wire is not None:
+            self._wire.close()
+
+    @property
+    def usable(self) -> bool:
+        return self._wire is not None and not self._wire.is_closing()
+
+
+class SocketTransport:
+    """Connections to one server. Made and used inside its loop."""
+
+    def __init__(self, address: Address, now_ns: Callable[[], int], connect_timeout_s: float = 10.0) -> None:
+        self.now_ns = now_ns
+        self._address = address
+        self._tls = ssl.create_default_context() if address.tls else None
+        self._connect_timeout_s = connect_timeout_s
+        self._idle: list[_Connection] = []
+        self._all: set[_Connection] = set()
+        self._connecting: set[asyncio.Task[None]] = set()
+
+    def open(self, request: bytes, receiver: Receiver) -> Handle:
+        """Send on an idle connection, or on a new one."""
+        connection = self._take()
+        if connection is None:
+            connection = _Connection(self)
+            connection.send(request, receiver)
+            self._connect_soon(connection)
+        else:
+            connection.send(request, receiver)
+        return connection
+
+    async def prepare(self, count: int) -> None:
+        """Have `count` connections ready, so that a wave does not start with handshakes."""
+        missing = count - sum(self._fresh(connection) for connection in self._idle)
+        fresh = [_Connection(self) for _ in range(missing)]
+        await asyncio.gather(*(self._connect(connection) for connection in fresh))
+        for connection in fresh:
+            if connection.usable:
+                self.rest(connection)
+
+    def rest(self, connection: _Connection) -> None:
+        """Keep a connection for the next request."""
+        connection.idle_since_ns = self.now_ns()
+        self._idle.append(connection)
+
+    def forget(self, connection: _Connection) -> None:
+        """A connection is gone."""
+        self._all.discard(connection)
+        with suppress(ValueError):
+            self._idle.remove(connection)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        for task in tuple(self._connecting):
+            task.cancel()
+        for connection in tuple(self._all):
+            connection.abort()
+        await asyncio.sleep(0)
+
+    def _fresh(self, connection: _Connection) -> bool:
+        return connection.usable and self.now_ns() - connection.idle_since_ns < _IDLE_NS
+
+    def _take(self) -> _Connection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            if self._fresh(connection):
+                return connection
+            connection.close()
+        return None
+
+    def _connect_soon(self, connection: _Connection) -> None:
+        task = asyncio.get_running_loop().create_task(self._connect(connection))
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
+
+    async def _connect(self, connection: _Connection) -> None:
+        loop = asyncio.get_running_loop()
+        self._all.add(connection)
+        try:
+            async with asyncio.timeout(self._connect_timeout_s):
+                await loop.create_connection(
+                    lambda: connection, self._address.host, self._address.port, ssl=self._tls
+                )
+        except TimeoutError:
+            self.forget(connection)
+            connection.fail(f"no connection within {self._connect_timeout_s:g} s")
+        except OSError as error:
+            self.forget(connection)
+            connection.fail(f"cannot connect: {error.strerror or error}")

@@ -1,0 +1,196 @@
+"""What a probe talks to: a server behind a transport, with a clock, a thread and evidence of what it is."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import Callable, Coroutine, Iterable
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from k3repro import serve
+from k3repro.client._address import Address, TwinAddress, parse_target
+from k3repro.client._clock import new_loop
+from k3repro.client._encode import Encoder
+from k3repro.client._evidence import evidence_of, max_model_len_of, model_of, twin_evidence
+from k3repro.client._exchange import Handle, Receiver
+from k3repro.client._fetch import Fetch, Fetched
+from k3repro.client._model import Request, RequestRecord
+from k3repro.client._runner import Runner
+from k3repro.client._sockets import SocketTransport
+from k3repro.errors import TargetError, UsageError
+
+__all__ = ["Target", "open_target"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_QUESTIONS = ("/version", "/v1/models", "/health", "/metrics")
+_PROBE_TIMEOUT_S = 15.0
+
+
+class _Carrier(Protocol):
+    def open(self, request: bytes, receiver: Receiver) -> Handle: ...
+
+
+class Target:
+    """An open target. Use it as a context manager; call it from any thread, one call at a time.
+
+    `clock` is ``virtual`` or ``wall``; `serve` holds the facts learned (``evidence``, ``version``,
+    ``models``...); `subject` names the target in artifacts.
+    """
+
+    def __init__(
+        self, address: Address | TwinAddress, *, seed: int, model: str | None, timeout_s: float
+    ) -> None:
+        self.address = address
+        self.subject = address.subject
+        self.seed = seed
+        self.clock = "virtual" if isinstance(address, TwinAddress) else "wall"
+        self.model = model or ""
+        self.max_model_len: int | None = None
+        self.serve: dict[str, Any] = {"target": self.subject, "evidence": []}
+        self.stopping = False
+        self.transport: _Carrier
+        self._timeout_s = timeout_s
+        # The twin is made before the thread, so that a bad platform or setting fails without one.
+        self._twin = _twin_cluster(address, seed) if isinstance(address, TwinAddress) else None
+        self.encoder = (
+            Encoder(address.authority, address.prefix) if isinstance(address, Address) else Encoder("twin")
+        )
+        self.encode: Callable[[Request], bytes] = self.encoder.completion
+        loop, self.now_ns = new_loop(self.clock)
+        self._runner = Runner(loop)
+        try:
+            self._runner.run(self._open(), self.stop)
+        except BaseException:
+            self.close()
+            raise
+
+    def run(
+        self,
+        function: Callable[Concatenate[Target, P], Coroutine[Any, Any, T]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Result of ``await function(self, ...)``, run in the target's own thread and loop.
+
+        The first Ctrl-C sends nothing more and lets what is in flight finish; a second one aborts it.
+        Either way KeyboardInterrupt is raised afterwards; records reach the caller through `on_record`.
+        """
+        self.stopping = False
+        return self._runner.run(function(self, *args, **kwargs), self.stop)
+
+    def stop(self) -> None:
+        """Send no more requests; what is in flight finishes."""
+        self.stopping = True
+
+    async def fetch(self, path: str, document: Any = None) -> Fetched:
+        """GET `path`, or POST `document` to it."""
+        loop = asyncio.get_running_loop()
+        fetch = Fetch(loop.create_future())
+        request = self.encoder.get(path) if document is None else self.encoder.post(path, document)
+        handle = self.transport.open(request, fetch)
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await fetch.future
+        except TimeoutError:
+            handle.abort()
+            return Fetched(None, {}, b"", f"no answer within {self._timeout_s:g} s")
+
+    async def prepare(self, count: int) -> None:
+        """Have `count` connections ready (sockets only)."""
+        if isinstance(self.transport, SocketTransport):
+            await self.transport.prepare(count)
+
+    def observe(self, record: RequestRecord) -> None:
+        """Take evidence from a record: the mark of the twin survives in its stream."""
+        if record.fingerprint is not None:
+            self._add(twin_evidence(record.fingerprint))
+
+    def close(self) -> None:
+        """Close connections and end the thread."""
+        transport = getattr(self, "transport", None)
+        if isinstance(transport, SocketTransport):
+            self._runner.run(transport.close(), self.stop)
+        self._runner.close()
+
+    def __enter__(self) -> Target:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def _open(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._twin is not None:
+            driver, cluster = self._twin
+            self.transport = driver(cluster, loop, self.now_ns)
+        else:
+            assert isinstance(self.address, Address)
+            self.transport = SocketTransport(self.address, self.now_ns)
+        answers = {path: await self.fetch(path) for path in _QUESTIONS}
+        self._reachable(answers.values())
+        texts = {path: answer.text if answer.status == 200 else None for path, answer in answers.items()}
+        models = answers["/v1/models"]
+        self.model = self.model or model_of(models.text) or ""
+        self.max_model_len = max_model_len_of(models.text)
+        seen = evidence_of(texts)
+        self.serve = serve.facts(texts, target=self.subject, evidence=seen)
+        if not self.model:
+            raise TargetError(
+                f"/v1/models answered {models.status or models.problem}, so the model's name is unknown",
+                where=self.subject,
+                fix="give the name: open_target(..., model=NAME) or --model NAME",
+            )
+        self.encoder.model = self.model
+
+    def _reachable(self, answers: Iterable[Fetched]) -> None:
+        problems = [answer.problem for answer in answers if answer.status is None]
+        if len(problems) == len(_QUESTIONS):
+            raise TargetError(
+                problems[0] or "no answer",
+                where=self.subject,
+                fix="is the server up, and is this the address of its router? curl it to see",
+            )
+
+    def _add(self, item: dict[str, str] | None) -> None:
+        if item is not None and item not in self.serve["evidence"]:
+            self.serve["evidence"].append(item)
+
+
+def _twin_cluster(address: TwinAddress, seed: int) -> tuple[Any, Any]:
+    # Imported by name: client and twin are siblings, and a client without the twin still reaches real
+    # servers.
+    twin = importlib.import_module("k3repro.twin")
+    settings = dict(address.settings)
+    settings.pop("seed", None)
+    return twin.VirtualDriver, twin.Cluster(twin.platform(address.platform).with_overrides(settings), seed)
+
+
+def open_target(
+    target: str, *, seed: int | None = None, model: str | None = None, timeout_s: float = _PROBE_TIMEOUT_S
+) -> Target:
+    """Open ``twin:PLATFORM[?seed=N&setting=value]`` or ``http[s]://host:port[/prefix]`` and ask it who it is.
+
+    `seed` is the twin's (an argument wins over the target string; default 0). `model` overrides `/v1/models`.
+
+    Raises:
+        UsageError: the text is no target, or the twin has no such platform or setting.
+        TargetError: nothing answers there, or it does not name its model.
+    """
+    address = parse_target(target)
+    if seed is None:
+        seed = _seed(address)
+    return Target(address, seed=seed, model=model, timeout_s=timeout_s)
+
+
+def _seed(address: Address | TwinAddress) -> int:
+    text = address.settings.get("seed", "0") if isinstance(address, TwinAddress) else "0"
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(
+            f"seed is {text!r}, not a whole number", where="target", fix="for example seed=7"
+        ) from None

@@ -1,0 +1,118 @@
+"""The virtual driver: the cluster behind an in-memory transport, on a loop whose clock jumps.
+
+A request's bytes go in, (nanoseconds, bytes) pairs come out: all of a request's pairs in one call when it
+ends, or, when the client asks with `flush`, those due by now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from k3repro.twin._cluster import Cluster
+from k3repro.twin._core import Flight
+from k3repro.twin._render import Generation, reply
+
+__all__ = ["VirtualDriver", "VirtualExchange"]
+
+
+class Receiver(Protocol):
+    """What the driver needs of the client's side of an exchange."""
+
+    def feed(self, batch: Sequence[tuple[int, bytes]]) -> None: ...
+
+
+class VirtualExchange:
+    """One request under way in memory."""
+
+    __slots__ = ("_driver", "flight", "generation", "receiver")
+
+    def __init__(self, driver: VirtualDriver, receiver: Receiver) -> None:
+        self._driver = driver
+        self.receiver = receiver
+        self.generation: Generation | None = None
+        self.flight: Flight | None = None
+
+    def flush(self) -> None:
+        """Deliver what is due by now."""
+        self._driver.flush(self)
+
+    def abort(self) -> None:
+        """The client goes away."""
+        self._driver.abort(self)
+
+
+class VirtualDriver:
+    """Carries requests to a cluster on `loop`, whose clock is `now_ns` (integer nanoseconds)."""
+
+    def __init__(self, cluster: Cluster, loop: asyncio.AbstractEventLoop, now_ns: Callable[[], int]) -> None:
+        self.cluster = cluster
+        self._loop = loop
+        self._now_ns = now_ns
+        self._live: dict[int, VirtualExchange] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ns = -1
+
+    def open(self, request: bytes, receiver: Receiver) -> VirtualExchange:
+        """Send one whole HTTP/1.1 request."""
+        self._advance()
+        exchange = VirtualExchange(self, receiver)
+        head, _, body = request.partition(b"\r\n\r\n")
+        words = head[: head.find(b"\r\n")].split(b" ")
+        if len(words) != 3:
+            answer: bytes | tuple[Generation, Flight] = reply(
+                400, b"Invalid HTTP request received.", "text/plain"
+            )
+        else:
+            answer = self.cluster.handle(words[0].decode("latin-1"), words[1].decode("latin-1"), body)
+        if isinstance(answer, bytes):
+            self._loop.call_soon(receiver.feed, [(self._now_ns(), answer)])
+            return exchange
+        exchange.generation, exchange.flight = answer
+        self._live[exchange.flight.number] = exchange
+        self._arm()
+        return exchange
+
+    def flush(self, exchange: VirtualExchange) -> None:
+        """Deliver to one exchange what its flight emitted up to now."""
+        self._advance()
+        flight, generation = exchange.flight, exchange.generation
+        if flight is None or generation is None or flight.number not in self._live:
+            return
+        batch = generation.batch(self.cluster.core.drain(flight))
+        if batch:
+            exchange.receiver.feed(batch)
+
+    def abort(self, exchange: VirtualExchange) -> None:
+        """Withdraw a request; its slot is free at the end of the decode step in progress."""
+        flight = exchange.flight
+        if flight is None or self._live.pop(flight.number, None) is None:
+            return
+        self._advance()
+        self.cluster.core.cancel(flight)
+        self.cluster.finished(flight, "abort")
+        self._arm()
+
+    def _advance(self) -> None:
+        core = self.cluster.core
+        for flight in core.advance(self._now_ns()):
+            exchange = self._live.pop(flight.number, None)
+            if exchange is None or exchange.generation is None:
+                continue
+            self.cluster.finished(flight, exchange.generation.answer.finish_reason)
+            exchange.receiver.feed(exchange.generation.batch(core.drain(flight)))
+
+    def _arm(self) -> None:
+        due = self.cluster.core.next_event_ns()
+        if due is None or (self._timer is not None and self._timer_ns <= due):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ns = due
+        self._timer = self._loop.call_at(due / 1e9, self._wake)
+
+    def _wake(self) -> None:
+        self._timer = None
+        self._advance()
+        self._arm()
