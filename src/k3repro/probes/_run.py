@@ -1,0 +1,126 @@
+"""run_probe: one probe, one target, one artifact."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+from k3repro.client import open_target
+from k3repro.errors import GateFailed, UsageError
+from k3repro.probes import envelope, needle_gate, osl_sweep
+from k3repro.probes._instrument import instrument
+from k3repro.probes._session import Session
+from k3repro.probes.interrupt import Interrupt
+from k3repro.probes.plan import as_parameters, estimate
+from k3repro.probes.progress import Progress, Silent
+from k3repro.serve import facts
+from k3repro.store import Artifact, Header, Run, Store
+
+PROBES: dict[str, ModuleType] = {probe.NAME: probe for probe in (envelope, needle_gate, osl_sweep)}
+
+
+def probe_named(name: str) -> ModuleType:
+    """The module of a probe.
+
+    Raises:
+        UsageError: no such probe.
+    """
+    if name not in PROBES:
+        raise UsageError(f"no probe {name!r}", fix=f"The probes are {', '.join(sorted(PROBES))}.")
+    return PROBES[name]
+
+
+def parameters_of(name: str, values: Mapping[str, Any]) -> Any:
+    """The frozen Parameters of a probe; lists become tuples, what is not given keeps its default.
+
+    Raises:
+        UsageError: a parameter that the probe does not have.
+    """
+    probe = probe_named(name)
+    known = {field.name for field in dataclasses.fields(probe.Parameters)}
+    if unknown := set(values) - known:
+        fix = f"It has {', '.join(sorted(known))}."
+        raise UsageError(f"{name} has no parameter {', '.join(sorted(unknown))}", fix=fix)
+    return probe.Parameters(**{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()})
+
+
+def estimate_probe(name: str, **parameters: Any) -> dict[str, Any]:
+    """What the probe would send, without sending it (see `plan.estimate`)."""
+    return {"probe": name, **estimate(probe_named(name).plan(parameters_of(name, parameters)))}
+
+
+def run_probe(
+    name: str,
+    *,
+    target: str,
+    store: Store | None = None,
+    seed: int = 0,
+    unsafe: bool = False,
+    progress: Progress | None = None,
+    **parameters: Any,
+) -> Artifact:
+    """Run a probe and seal its artifact, also when its verdict is not ok: what was seen is kept.
+
+    An unfinished run of the same probe, target, seed and parameters resumes at its next rung. A performance
+    probe needs a passing needle-gate of the same serve; `unsafe` does without and taints the artifact.
+
+    Raises:
+        UsageError: no such probe or parameter.
+        GateFailed: no passing gate for this serve.
+        InvalidRun: the canary failed, or somebody pressed Ctrl-C.
+        TargetError: the target cannot be used.
+    """
+    probe, chosen = probe_named(name), parameters_of(name, parameters)
+    store, progress = store or Store(), progress or Silent()
+    with Interrupt(progress).watch() as interrupt, open_target(target, seed=seed) as opened:
+        serve = serve_facts(opened)
+        gate = passing_gate(store, opened.subject, serve["id"]) if probe.PERFORMANCE and not unsafe else None
+        if probe.PERFORMANCE and gate is None and not unsafe:
+            fix = f"Run `k3repro probe needle-gate --target '{target}'` first; --unsafe taints."
+            raise GateFailed(
+                f"no passing needle-gate for this serve ({serve['id']})", where=opened.subject, fix=fix
+            )
+        header = Header(
+            name, opened.subject, "probe", f"{probe.__name__}:procedure",
+            parameters=as_parameters(chosen) | {"seed": seed, "unsafe": unsafe},
+            inputs=(gate.seal,) if gate else (), serve=serve, clock=opened.clock,
+        )  # fmt: skip
+        with store.begin(header, probe.SCHEMA) as run:
+            run.serve.update(serve | {"instrument": instrument(opened)})
+            return _carry_out(
+                probe, chosen, Session(opened, run, progress, interrupt, seed=seed), run, unsafe
+            )
+
+
+def _carry_out(probe: ModuleType, chosen: Any, session: Session, run: Run, unsafe: bool) -> Artifact:
+    session.progress.begin(probe.NAME, probe.plan(chosen))
+    verdict: dict[str, Any] = {"ok": False, "reasons": ["stopped"]}
+    try:
+        session.recover()
+        probe.procedure(session, chosen)
+        verdict = probe.verdict(session, chosen)
+    finally:
+        session.progress.end(verdict)
+    if unsafe and probe.PERFORMANCE:
+        reasons = ["unsafe: measured without a passing needle-gate", *verdict["reasons"]]
+        verdict |= {"ok": False, "tainted": True, "reasons": reasons}
+    run.serve.update(serve_facts(session.target))
+    return run.seal(verdict)
+
+
+def serve_facts(target: Any) -> dict[str, Any]:
+    """The serve record of an open target, as it answers now."""
+    paths = ("/version", "/v1/models", "/health", "/metrics")
+    fetched = {path: target.run(lambda opened, path=path: opened.fetch(path)) for path in paths}
+    answers = {path: answer.text if answer.status == 200 else None for path, answer in fetched.items()}
+    known = {"seed": target.seed} if target.clock == "virtual" else {}
+    return facts(answers, target=target.subject, evidence=target.serve["evidence"], **known)
+
+
+def passing_gate(store: Store, subject: str, serve_id: str) -> Artifact | None:
+    """The newest needle-gate artifact of this very serve whose verdict is ok; None when there is none."""
+    found = store.artifacts(name=needle_gate.NAME, subject=subject)
+    passed = [gate for gate in found if gate.verdict.get("ok") and gate.serve.get("id") == serve_id]
+    return passed[-1] if passed else None

@@ -1,0 +1,187 @@
+"""One probe run against one target: waves in, committed rows out, resumable after every rung."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from k3repro.client import Request, RequestRecord, run_wave
+from k3repro.errors import InvalidRun
+from k3repro.probes import checks
+from k3repro.probes.interrupt import Interrupt
+from k3repro.probes.plan import CALIBRATION_WORDS, Rung, calibration, canary
+from k3repro.probes.progress import Progress
+from k3repro.probes.prompts import GENERATOR, Sizing, filler, words_digest
+from k3repro.store import Run
+
+Build = Callable[[str, int], str]
+Rows = Mapping[str, Sequence[Mapping[str, Any]]]
+_TIMES = ("intended_ns", "sent_ns", "first_token_ns", "last_token_ns", "done_ns")
+
+
+def plain_prompt(seed: str, words: int) -> str:
+    """Filler and nothing else; the seed stands first, so that no two prompts share a prefix."""
+    return f"[{seed}] {' '.join(filler(seed, words))}"
+
+
+class Session:
+    """What a procedure works with: `rung` sends one wave and commits it, `requests` builds prompts to size.
+
+    In virtual time a resumed run sends committed waves again (the simulation must reach the same state)
+    and insists on the same rows; on the wall clock they are skipped and times go on after them.
+    """
+
+    def __init__(
+        self,
+        target: Any,
+        run: Run,
+        progress: Progress,
+        interrupt: Interrupt,
+        *,
+        seed: int,
+        keep_text: bool = False,
+        client_share: float | None = None,
+    ) -> None:
+        self.target = target
+        self.run = run
+        self.virtual = target.clock == "virtual"
+        # A wall-clock run must not meet its own prompts in a prefix cache when it is repeated.
+        self.nonce = "" if self.virtual else run.run_id
+        self.seed = seed
+        # Forced output says nothing; dropping it keeps an artifact of a thousand requests small.
+        self.keep_text = keep_text
+        self.sizing = Sizing(0.0, 1.0)
+        self.progress = progress
+        self._interrupt = interrupt
+        self._share = client_share
+        self._position = 0
+        self._offset = (
+            0 if self.virtual else max((row["done_ns"] or 0 for row in run.rows("requests")), default=0)
+        )
+
+    def prompt_seed(self, request_id: str) -> str:
+        """The seed of one prompt: run seed, nonce and request id."""
+        return "/".join(filter(None, (str(self.seed), self.nonce, request_id)))
+
+    def calibrate(self, build: Build = plain_prompt) -> None:
+        """Learn from two requests how many tokens a word costs here, and record how prompts are built."""
+        rung = calibration()
+        ids = [f"{rung.name}-{words}" for words in CALIBRATION_WORDS]
+        prompts = [
+            build(self.prompt_seed(name), words) for name, words in zip(ids, CALIBRATION_WORDS, strict=True)
+        ]
+        requests = [Request(name, prompt, 1) for name, prompt in zip(ids, prompts, strict=True)]
+        rows = self.rung(rung, requests, extra=self._construction)
+        self.sizing = self._sizing(rows)
+
+    def canary(self, when: str) -> None:
+        """Concurrency 1, then 4; before a ladder a failure ends the run, after it makes the verdict."""
+        for rung in canary(when):
+            self.rung(rung, self.requests(rung))
+            row = self.run.rows("rungs")[-1]
+            if when != "after" and not row["valid"]:
+                reason = f"the canary failed: {'; '.join(row['reasons'])}"
+                self.run.quarantine(reason)
+                raise InvalidRun(
+                    reason, where=rung.name, fix="Relaunch the serve; a degraded serve is not measured."
+                )
+
+    def recover(self) -> None:
+        """After an aborted wave the canary decides whether the serve still works."""
+        if self.run.serve.get("suspect") and not self.virtual:
+            self.canary(f"recovered-{len(self.run.waves)}")
+            self.run.serve["suspect"] = ""
+
+    def requests(self, rung: Rung, build: Build = plain_prompt) -> list[Request]:
+        """The requests of a rung: each its own prompt of the rung's size."""
+        words = self.sizing.words(rung.prompt_tokens)
+        ids = [f"{rung.name}-{index:04d}" for index in range(rung.requests)]
+        prompts = [build(self.prompt_seed(request_id), words) for request_id in ids]
+        return [
+            Request(request_id, prompt, rung.output_tokens, ignore_eos=rung.forced)
+            for request_id, prompt in zip(ids, prompts, strict=True)
+        ]
+
+    def rung(
+        self,
+        rung: Rung,
+        requests: Sequence[Request],
+        extra: Callable[[list[dict[str, Any]]], Rows] | None = None,
+    ) -> list[dict[str, Any]]:
+        """Send one wave and commit its rows in one piece; returns the rows of its requests.
+
+        Raises:
+            InvalidRun: somebody asked to stop, or a resumed twin run does not give the committed rows again.
+        """
+        position, self._position = self._position, self._position + 1
+        committed = [row for row in self.run.rows("requests") if row["wave"] == rung.name]
+        if rung.name in self.run.waves and not self.virtual:
+            self.progress.finished(self._summary(rung.name), resumed=True)
+            return committed
+        self._interrupt.check(rung.name)
+        self.progress.started(rung)
+        rows = self._send(rung, requests)
+        if rung.name in self.run.waves:
+            self._same(rung, rows, committed)
+        else:
+            summary = self._summarise(rung, position, rows)
+            self.run.commit(
+                rung.name, {"requests": rows, "rungs": [summary], **(extra(rows) if extra else {})}
+            )
+        self.progress.finished(self._summary(rung.name))
+        return rows
+
+    def verdict(self, extra: Sequence[str] = ()) -> dict[str, Any]:
+        """The verdict over all rungs so far."""
+        return checks.verdict(self.run.rows("rungs"), extra)
+
+    def _send(self, rung: Rung, requests: Sequence[Request]) -> list[dict[str, Any]]:
+        with self._interrupt.wave(rung, self.run):
+            records = self.target.run(
+                run_wave, requests, concurrency=rung.concurrency, timeout_s=rung.timeout_s, wave=rung.name
+            )
+        return [self._row(rung, record) for record in records]
+
+    def _row(self, rung: Rung, record: Any) -> dict[str, Any]:
+        row: dict[str, Any] = record.as_row() | {"wave": rung.name}
+        if not self.keep_text and row["outcome"] == "completed":
+            row["text"] = ""
+        for name in _TIMES:
+            row[name] = None if row[name] is None else row[name] + self._offset
+        return row
+
+    def _summarise(self, rung: Rung, position: int, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        records = [RequestRecord(**row) for row in rows]
+        return checks.summarise(rung, position, records, client_share=self._share)
+
+    def _summary(self, rung: str) -> dict[str, Any]:
+        return next(row for row in self.run.rows("rungs") if row["rung"] == rung)
+
+    def _same(
+        self, rung: Rung, rows: Sequence[Mapping[str, Any]], committed: Sequence[Mapping[str, Any]]
+    ) -> None:
+        if [dict(row) for row in rows] == [dict(row) for row in committed]:
+            return
+        self.run.quarantine(f"resumed run gave other rows in {rung.name}")
+        fix = "The run is set aside under .quarantine; start it again."
+        raise InvalidRun("a resumed twin run gave other rows than it had committed", where=rung.name, fix=fix)
+
+    def _sizing(self, rows: Sequence[Mapping[str, Any]]) -> Sizing:
+        counts = [row["prompt_tokens"] for row in sorted(rows, key=lambda row: row["request_id"])]
+        short, long = sorted(CALIBRATION_WORDS)
+        if len(counts) != 2 or None in counts:
+            reason = "the server does not report usage.prompt_tokens, so prompts cannot be sized"
+            self.run.quarantine(reason)
+            raise InvalidRun(
+                reason, where="calibration", fix="Ask it with stream_options.include_usage and look."
+            )
+        return Sizing.from_counts((short, min(counts)), (long, max(counts)))
+
+    def _construction(self, rows: Sequence[Mapping[str, Any]]) -> Rows:
+        sizing = self._sizing(rows)
+        row = {
+            "purpose": "all prompts", "generator": GENERATOR, "seed": str(self.seed), "nonce": self.nonce,
+            "words_sha256": words_digest(),
+            "overhead_tokens": sizing.overhead, "tokens_per_word": sizing.per_word,
+        }  # fmt: skip
+        return {"construction": [row]}

@@ -1,0 +1,201 @@
+"""needle-gate: every request asks for its own needle; a reply with another one's code proves a mix-up.
+
+The correctness gate of the publication (Challenge 3): 57 distinct needles at 50K context over concurrency
+1, 8, 16 and 32. Nothing about performance is believed on a serve that has not passed it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from k3repro.client import REQUESTS_TABLE, Request
+from k3repro.errors import UsageError
+from k3repro.probes._session import Session
+from k3repro.probes.needles import HIT, Asked, Needle, Score, needles, score, signature
+from k3repro.probes.plan import Rung
+from k3repro.probes.prompts import filler, insert
+from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
+from k3repro.store import Column, Schema, Table
+from k3repro.units import failure_rate_bound, format_decimal, requests_for_rate
+
+NAME = "needle-gate"
+PERFORMANCE = False
+
+NEEDLES_TABLE = Table(
+    "needles",
+    (
+        Column("request_id", "VARCHAR"),
+        Column("wave", "VARCHAR", doc="rung"),
+        Column("concurrency", "INT64", unit="requests"),
+        Column("needle_key", "VARCHAR", doc="what was asked for"),
+        Column("code", "VARCHAR", doc="the exact token expected"),
+        Column("depth", "DOUBLE", doc="place in the haystack, 0 start to 1 end"),
+        Column("reply", "VARCHAR", doc="what came back, cut at 200 characters"),
+        Column("outcome", "VARCHAR", doc="hit, miss, leak, foreign, capped, failed"),
+    ),
+    doc="One row per needle: what was hidden, what was asked, what came back.",
+)
+LEAKS_TABLE = Table(
+    "leaks",
+    (
+        Column("asker", "VARCHAR", doc="request whose reply carried the code"),
+        Column("owner", "VARCHAR", doc="request the code belongs to"),
+        Column("code", "VARCHAR"),
+        Column("timing", "VARCHAR", doc="the owner was concurrent, finished or later"),
+    ),
+    key=("asker", "owner"),
+    doc="Contamination matrix in long form: whose needle leaked where. No row, no leak.",
+)
+SCHEMA = Schema((REQUESTS_TABLE, RUNGS_TABLE, CONSTRUCTION_TABLE, NEEDLES_TABLE, LEAKS_TABLE))
+DEPTHS = (0.5, 0.1, 0.9, 0.3, 0.7)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Context in tokens, one rung per concurrency, the failure rate to rule out (0: as planned)."""
+
+    context: int = 50_000
+    concurrency: tuple[int, ...] = (1, 8, 16, 32)
+    max_tokens: int = 64
+    max_rate: float = 0.0
+    timeout_s: float = 1800.0
+
+
+def plan(parameters: Parameters) -> list[Rung]:
+    """One wave per concurrency; with `max_rate`, more waves at the highest until enough needles are asked."""
+    ladder = list(parameters.concurrency)
+    if not ladder:
+        raise UsageError("a gate needs a concurrency", fix="For example --concurrency 1,8,16,32.")
+    wanted = requests_for_rate(parameters.max_rate) if parameters.max_rate else 0
+    missing = max(0, wanted - sum(ladder))
+    ladder += [min(max(ladder), missing - done) for done in range(0, missing, max(ladder))]
+    return [
+        Rung(
+            f"gate-{index}-con={c}",
+            c,
+            c,
+            parameters.context,
+            parameters.max_tokens,
+            False,
+            parameters.timeout_s,
+        )
+        for index, c in enumerate(ladder)
+    ]
+
+
+def gate_prompt(seed: str, words: int, needle: Needle, depth: float) -> str:
+    """A haystack of `words` words with the needle at `depth`, then the question; the seed stands first."""
+    hay = insert(filler(seed, words), needle.sentence, depth)
+    return f"[{seed}] {' '.join(hay)}\n\n{needle.question}"
+
+
+def procedure(session: Session, parameters: Parameters) -> None:
+    """Calibrate on prompts of the gate's own form, canary, the waves, canary."""
+    rungs = plan(parameters)
+    hidden = needles(session.prompt_seed("needles"), sum(rung.requests for rung in rungs) + 1)
+    session.keep_text = True
+    session.calibrate(lambda seed, words: gate_prompt(seed, words, hidden[-1], 0.5))
+    session.canary("before")
+    pool = iter(hidden)
+    for rung in rungs:
+        _wave(session, rung, [next(pool) for _ in range(rung.requests)])
+    session.canary("after")
+
+
+def _wave(session: Session, rung: Rung, hidden: Sequence[Needle]) -> None:
+    words, cap = session.sizing.words(rung.prompt_tokens), rung.output_tokens
+    ids = [f"{rung.name}-{index:03d}" for index in range(rung.requests)]
+    by_id = dict(zip(ids, hidden, strict=True))
+    depths = {name: DEPTHS[index % len(DEPTHS)] for index, name in enumerate(ids)}
+    requests = [
+        Request(
+            name, gate_prompt(session.prompt_seed(name), words, needle, depths[name]), cap, ignore_eos=False
+        )
+        for name, needle in by_id.items()
+    ]
+
+    def scored(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+        earlier = list(_asked(session))
+        asked = [_ask(row, by_id[row["request_id"]]) for row in rows]
+        scores = score([*earlier, *asked])[len(earlier) :]
+        return _rows(rung, asked, scores, depths)
+
+    session.rung(rung, requests, extra=scored)
+
+
+def _asked(session: Session) -> Iterator[Asked]:
+    requests = {row["request_id"]: row for row in session.run.rows("requests")}
+    for row in session.run.rows("needles"):
+        yield _ask(requests[row["request_id"]], Needle(row["needle_key"], row["code"]))
+
+
+def _ask(row: Mapping[str, Any], needle: Needle) -> Asked:
+    return Asked(
+        row["request_id"], row["wave"], needle, row["text"] or "", row["outcome"] == "completed",
+        row["finish_reason"] == "length", row["sent_ns"] or 0, row["done_ns"] or 0,
+    )  # fmt: skip
+
+
+def _rows(
+    rung: Rung, asked: Sequence[Asked], scores: Sequence[Score], depths: Mapping[str, float]
+) -> dict[str, list[dict[str, Any]]]:
+    found = [
+        {
+            "request_id": entry.request_id, "wave": rung.name, "concurrency": rung.concurrency,
+            "needle_key": entry.needle.key, "code": entry.needle.code, "depth": depths[entry.request_id],
+            "reply": entry.text[:200], "outcome": result.outcome,
+        }
+        for entry, result in zip(asked, scores, strict=True)
+    ]  # fmt: skip
+    leaks = [
+        {"asker": leak.asker, "owner": leak.owner, "code": leak.code, "timing": leak.timing}
+        for result in scores
+        for leak in result.leaks
+    ]
+    return {"needles": found, "leaks": leaks}
+
+
+def power(passed: int, total: int) -> str:
+    """What a count of passes rules out: ``57 of 57: failure rate below 5.1 % at 95 %``."""
+    bound = format_decimal(100 * failure_rate_bound(passed, total), 1)
+    return f"{passed} of {total}: failure rate below {bound} % at 95 %"
+
+
+def verdict(session: Session, parameters: Parameters) -> dict[str, Any]:
+    """Passed when every needle is a hit and every rung valid; with power, counts and a signature."""
+    rows = session.run.rows("needles")
+    counts = Counter(row["outcome"] for row in rows)
+    passed, total = counts[HIT], len(rows)
+    reasons = [_reason(outcome, count) for outcome, count in sorted(counts.items()) if outcome != HIT]
+    bound = failure_rate_bound(passed, total)
+    # At the planned size no failure gives exactly the asked rate; the margin is the last rounded digit.
+    if parameters.max_rate and bound > parameters.max_rate * (1 + 1e-9):
+        reasons.append(f"a failure rate of {parameters.max_rate:.2%} is not ruled out: bound {bound:.2%}")
+    return session.verdict(reasons) | {
+        "passed": passed,
+        "total": total,
+        "failure_rate_bound": bound,
+        "power": power(passed, total),
+        "signature": _signature(session),
+        "outcomes": dict(sorted(counts.items())),
+    }
+
+
+def _signature(session: Session) -> str:
+    asked = list(_asked(session))
+    concurrency = {row["request_id"]: row["concurrency"] for row in session.run.rows("needles")}
+    return signature(score(asked), concurrency)
+
+
+def _reason(outcome: str, count: int) -> str:
+    what = {
+        "miss": "answered without the needle",
+        "leak": "answered with another request's needle (table leaks says whose)",
+        "foreign": "answered with a code that nobody in this run asked for",
+        "capped": "cut by the token cap before any code: raise --max-tokens, this is not a miss",
+        "failed": "did not complete",
+    }[outcome]
+    return f"{count} {what}"

@@ -1,0 +1,63 @@
+"""osl-sweep: wall-clock of one request as its output grows: data of the wall law (publication, Figure 2 A).
+
+Concurrency 1, one input length, forced output lengths, several repeats of each in another order every time,
+so that a drift of the serve does not pass for a slope.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+from k3repro.client import REQUESTS_TABLE
+from k3repro.errors import UsageError
+from k3repro.probes._session import Session
+from k3repro.probes.plan import Rung
+from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
+from k3repro.store import Schema
+
+NAME = "osl-sweep"
+PERFORMANCE = True
+SCHEMA = Schema((REQUESTS_TABLE, RUNGS_TABLE, CONSTRUCTION_TABLE))
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Shape of the sweep; tokens and repeats."""
+
+    isl: int = 1024
+    osl: tuple[int, ...] = (16, 32, 64, 128, 256)
+    repeats: int = 3
+    timeout_s: float = 1800.0
+
+
+def plan(parameters: Parameters) -> list[Rung]:
+    """One request per rung, `repeats` rounds over the output lengths, each round shuffled by its number."""
+    if len(set(parameters.osl)) < 2 or parameters.repeats < 1:
+        raise UsageError(
+            "a sweep needs two output lengths and one repeat", fix="For example --osl 16,32,64 --repeats 3."
+        )
+    rungs = []
+    for repeat in range(parameters.repeats):
+        lengths = sorted(set(parameters.osl))
+        random.Random(repeat).shuffle(lengths)
+        rungs += [
+            Rung(f"osl={osl}#{repeat}", 1, 1, parameters.isl, osl, timeout_s=parameters.timeout_s)
+            for osl in lengths
+        ]
+    return rungs
+
+
+def procedure(session: Session, parameters: Parameters) -> None:
+    """Calibrate, canary, the sweep, canary."""
+    session.calibrate()
+    session.canary("before")
+    for rung in plan(parameters):
+        session.rung(rung, session.requests(rung))
+    session.canary("after")
+
+
+def verdict(session: Session, parameters: Parameters) -> dict[str, Any]:
+    """Valid when every rung is."""
+    return session.verdict()

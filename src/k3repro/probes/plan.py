@@ -1,0 +1,89 @@
+"""Plans: the rungs of a ladder, what they will send, and the estimate printed before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from k3repro.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One step of a ladder: `requests` of one shape, at most `concurrency` in flight.
+
+    `prompt_tokens` is the target of each prompt, `output_tokens` the cap (forced when `forced`), `timeout_s`
+    the limit of one request. `measured` rungs count for the result; calibration and canary do not.
+    """
+
+    name: str
+    concurrency: int
+    requests: int
+    prompt_tokens: int
+    output_tokens: int
+    forced: bool = True
+    timeout_s: float = 1800.0
+    measured: bool = True
+
+    def __post_init__(self) -> None:
+        for field in ("concurrency", "requests", "prompt_tokens", "output_tokens"):
+            if getattr(self, field) < 1:
+                raise InputError(
+                    f"{field} is {getattr(self, field)}, not at least 1", where=f"rung {self.name}"
+                )
+
+
+CANARY_TOKENS, CANARY_OUTPUT = 128, 8
+
+
+def canary(when: str) -> list[Rung]:
+    """The two waves that tell a healthy serve from a degraded one: concurrency 1, then 4."""
+    return [
+        Rung(f"canary-{when}-{c}", c, c, CANARY_TOKENS, CANARY_OUTPUT, timeout_s=300, measured=False)
+        for c in (1, 4)
+    ]
+
+
+CALIBRATION_WORDS = (200, 2000)
+
+
+def calibration() -> Rung:
+    """Two requests of one token that tell how many tokens a word costs on this server."""
+    return Rung("calibration", 1, 2, CALIBRATION_WORDS[1], 1, timeout_s=300, measured=False)
+
+
+def whole(rungs: Sequence[Rung]) -> list[Rung]:
+    """Everything a probe sends: calibration, canary, its rungs, canary."""
+    return [calibration(), *canary("before"), *rungs, *canary("after")]
+
+
+def estimate(rungs: Sequence[Rung]) -> dict[str, Any]:
+    """What a plan sends, per rung and in all: requests, prompt tokens (targets), output tokens (caps).
+
+    `resident_tokens` is concurrency x (prompt + output): what the KV pool must hold so that nothing queues.
+    """
+    rows = [_estimate(rung) for rung in whole(rungs)]
+    total = {key: sum(row[key] for row in rows) for key in ("requests", "prompt_tokens", "output_tokens")}
+    return {"rungs": rows, "total": total | {"resident_tokens": max(row["resident_tokens"] for row in rows)}}
+
+
+def _estimate(rung: Rung) -> dict[str, Any]:
+    size = rung.prompt_tokens + rung.output_tokens
+    prompts = sum(CALIBRATION_WORDS) if rung.name == "calibration" else rung.requests * rung.prompt_tokens
+    return {
+        "rung": rung.name,
+        "concurrency": rung.concurrency,
+        "requests": rung.requests,
+        "prompt_tokens": prompts,
+        "output_tokens": rung.requests * rung.output_tokens,
+        "resident_tokens": min(rung.concurrency, rung.requests) * size,
+        "measured": rung.measured,
+    }
+
+
+def as_parameters(parameters: Any) -> dict[str, Any]:
+    """A frozen Parameters dataclass as plain data for the artifact."""
+    return {
+        key: list(value) if isinstance(value, tuple) else value for key, value in asdict(parameters).items()
+    }

@@ -1,0 +1,136 @@
+"""Progress of a ladder: a bar with ETA and a row per rung on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TextIO
+
+from k3repro.probes.plan import Rung
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+class Progress(Protocol):
+    """What a run reports while it runs."""
+
+    def begin(self, name: str, rungs: Sequence[Rung]) -> None:
+        """The plan is known; nothing was sent yet."""
+
+    def started(self, rung: Rung) -> None:
+        """A rung is about to be sent."""
+
+    def finished(self, row: Mapping[str, Any], *, resumed: bool = False) -> None:
+        """A rung is committed; `row` is its row of the rungs table."""
+
+    def end(self, verdict: Mapping[str, Any]) -> None:
+        """The run is over."""
+
+    def note(self, text: str) -> None:
+        """One line for the person at the keyboard."""
+
+
+class Silent:
+    """Reports nothing (programs, `--json`)."""
+
+    def begin(self, name: str, rungs: Sequence[Rung]) -> None: ...
+    def started(self, rung: Rung) -> None: ...
+    def finished(self, row: Mapping[str, Any], *, resumed: bool = False) -> None: ...
+    def end(self, verdict: Mapping[str, Any]) -> None: ...
+    def note(self, text: str) -> None: ...
+
+
+def rung_line(row: Mapping[str, Any], *, resumed: bool = False) -> str:
+    """One rung as text: requests, wall, rate, and the reasons if the instrument does not vouch for it."""
+    wall = f"{row['wall_s']:9.2f} s" if row["wall_s"] is not None else "        -  "
+    rate = f"{row['output_tokens_per_s']:9.1f} tok/s" if row["output_tokens_per_s"] is not None else " " * 15
+    state = "ok" if row["valid"] else "; ".join(row["reasons"])
+    done = f"{row['completed']}/{row['requests']}"
+    return f"{row['rung']:<22} {done:>9} {wall} {rate}  {state}{' (resumed)' if resumed else ''}"
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """A chart in one line of text, from zero to the largest value."""
+    top = max(values, default=0.0)
+    return "".join(_BARS[min(7, int(8 * value / top))] if top > 0 else _BARS[0] for value in values)
+
+
+class Lines:
+    """One plain line per rung, for logs and notebooks that are executed by a machine."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._rates: list[float] = []
+
+    def begin(self, name: str, rungs: Sequence[Rung]) -> None:
+        """Say how much is coming."""
+        self.note(f"{name}: {len(rungs)} rungs, {sum(rung.requests for rung in rungs)} requests")
+
+    def started(self, rung: Rung) -> None:
+        """Nothing: the line comes when the rung is done."""
+
+    def finished(self, row: Mapping[str, Any], *, resumed: bool = False) -> None:
+        """The row as a line."""
+        self._rates += [row["output_tokens_per_s"] or 0.0] if row["measured"] else []
+        self.note(rung_line(row, resumed=resumed))
+
+    def end(self, verdict: Mapping[str, Any]) -> None:
+        """The chart of rates and the verdict."""
+        self.note(f"tok/s {sparkline(self._rates)}")
+        self.note("valid" if verdict["ok"] else f"NOT valid: {'; '.join(verdict['reasons'])}")
+
+    def note(self, text: str) -> None:
+        """One line."""
+        print(text, file=self._stream, flush=True)
+
+
+class Bar(Lines):
+    """A progress bar over requests, with elapsed time and ETA, above it the rungs that are done."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        super().__init__(stream)
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+        from rich.progress import Progress as RichProgress
+
+        columns = (
+            TextColumn("{task.description:<22}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+            TextColumn("ETA"), TimeRemainingColumn(), TextColumn("{task.fields[chart]}"),
+        )  # fmt: skip
+        self._bar = RichProgress(*columns, console=Console(file=self._stream), transient=True)
+        self._task: Any = None
+
+    def begin(self, name: str, rungs: Sequence[Rung]) -> None:
+        """Start the bar."""
+        self._bar.start()
+        self._task = self._bar.add_task(name, total=sum(rung.requests for rung in rungs), chart="")
+
+    def started(self, rung: Rung) -> None:
+        """Name the rung in the bar."""
+        self._bar.update(self._task, description=rung.name)
+
+    def finished(self, row: Mapping[str, Any], *, resumed: bool = False) -> None:
+        """Advance the bar and print the rung above it."""
+        super().finished(row, resumed=resumed)
+        self._bar.update(self._task, advance=row["requests"], chart=sparkline(self._rates))
+
+    def end(self, verdict: Mapping[str, Any]) -> None:
+        """Take the bar away and print the verdict."""
+        self._bar.stop()
+        super().end(verdict)
+
+    def note(self, text: str) -> None:
+        """One line above the bar."""
+        self._bar.console.print(text, markup=False, highlight=False)
+
+
+def choose(stream: TextIO | None = None) -> Progress:
+    """A bar on a terminal, plain lines elsewhere."""
+    stream = stream or sys.stderr
+    return Bar(stream) if stream.isatty() else Lines(stream)

@@ -1,0 +1,126 @@
+"""Haystacks: long, non-repetitive, reproducible text of a known number of words.
+
+Filler that repeats a sentence is adversarial for linear attention and manufactures misses (the publication,
+Lessons Learned), so every sentence here is drawn anew from word lists. Draws come from SHAKE-128 of the seed:
+the same bytes on every machine and in every version of every library.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from k3repro.errors import InputError
+from k3repro.probes._words import ADJECTIVES, NOUNS, PLACES, VERBS
+
+GENERATOR = "k3repro.probes.prompts:filler/1"
+
+_SLOTS = 8
+_SELECT_BELOW, _CANDIDATES = 5_000, 12
+_PLACE_WORDS = np.array([place.count(" ") + 1 for place in PLACES])
+_TEMPLATE_WORDS = np.array([7, 6, 9, 5])
+
+
+def words_digest() -> str:
+    """sha256 of the word lists, recorded with every haystack."""
+    lists = "\n".join(" ".join(words) for words in (ADJECTIVES, NOUNS, VERBS, PLACES))
+    return hashlib.sha256(lists.encode()).hexdigest()
+
+
+def sentences(seed: str, words: int) -> list[str]:
+    """Sentences with exactly `words` words together; the last one may be cut short.
+
+    900,000 words take about a third of a second and 20 MiB (benchmarks/bench_prompts.py).
+
+    Raises:
+        InputError: fewer than one word.
+    """
+    if words < 1:
+        raise InputError(f"a haystack of {words} words cannot be built", fix="Ask for a longer prompt.")
+    draws = _draws(seed, words // 7 + 2)
+    counts = _TEMPLATE_WORDS[draws[:, 0] & 3] + _PLACE_WORDS[draws[:, 7] & 63]
+    ends = np.cumsum(counts)
+    whole = int(np.searchsorted(ends, words, side="right"))
+    text = [_sentence(row) for row in draws[:whole].tolist()]
+    missing = words - (int(ends[whole - 1]) if whole else 0)
+    if missing:
+        cut = _sentence(draws[whole].tolist()).rstrip(".").split(" ")[:missing]
+        text.append(" ".join(cut) + ".")
+    return text
+
+
+def filler(seed: str, words: int) -> list[str]:
+    """Sentences with exactly `words` words and close to the mean word length, so that sizes come out alike.
+
+    Below a few thousand words the draw of long and short words moves the token count by percents; of several
+    candidates the one nearest to the mean length is taken.
+    """
+    if words > _SELECT_BELOW:
+        return sentences(seed, words)
+    wanted = words * _mean_length()
+    candidates = [sentences(f"{seed}#{n}", words) for n in range(_CANDIDATES)]
+    return min(candidates, key=lambda text: abs(sum(map(len, text)) + len(text) - wanted))
+
+
+@cache
+def _mean_length() -> float:
+    sample = sentences("mean", 20_000)
+    return (sum(map(len, sample)) + len(sample)) / 20_000
+
+
+def _draws(seed: str, rows: int) -> npt.NDArray[np.uint8]:
+    # The shortest sentence has seven words, so words // 7 + 2 rows always suffice.
+    data = hashlib.shake_128(seed.encode()).digest(rows * _SLOTS)
+    return np.frombuffer(data, dtype=np.uint8).reshape(rows, _SLOTS)
+
+
+def _sentence(draw: list[int]) -> str:
+    kind, a, b, c, d, e, f, g = draw
+    adjective, noun, verb = ADJECTIVES[a & 63], NOUNS[b & 127], VERBS[c & 63]
+    other, thing, third, place = ADJECTIVES[d & 63], NOUNS[e & 127], NOUNS[f & 127], PLACES[g & 63]
+    match kind & 3:
+        case 0:
+            return f"The {adjective} {noun} {verb} the {other} {thing} {place}."
+        case 1:
+            return f"{place[0].upper()}{place[1:]} the {adjective} {noun} {verb} the {thing}."
+        case 2:
+            return f"The {noun} {verb} the {other} {thing} and the {third} {place}."
+        case _:
+            return f"One {noun} {verb} that {thing} {place}."
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """Tokens of a prompt as the server counted them: ``overhead + per_word * words``."""
+
+    overhead: float
+    per_word: float
+
+    @classmethod
+    def from_counts(cls, short: tuple[int, int], long: tuple[int, int]) -> Sizing:
+        """Fit through two (words, prompt_tokens) pairs.
+
+        Raises:
+            InputError: the server's counts do not grow with the prompt.
+        """
+        per_word = (long[1] - short[1]) / (long[0] - short[0])
+        if per_word <= 0:
+            fix = "The usage of this server cannot size prompts; look at its raw answer with curl."
+            raise InputError(f"prompt_tokens {short[1]} and {long[1]} do not grow with the prompt", fix=fix)
+        return cls(short[1] - per_word * short[0], per_word)
+
+    def words(self, tokens: int) -> int:
+        """Words of filler that make a prompt of `tokens` tokens (at least one)."""
+        return max(1, round((tokens - self.overhead) / self.per_word))
+
+
+def insert(text: list[str], sentence: str, depth: float) -> list[str]:
+    """`text` with `sentence` between two sentences at relative `depth` (0 start, 1 end)."""
+    if not 0 <= depth <= 1:
+        raise InputError(f"depth {depth} is not between 0 and 1")
+    at = round(depth * len(text))
+    return [*text[:at], sentence, *text[at:]]

@@ -1,0 +1,83 @@
+"""Reading Prometheus text: `/metrics` of an engine or router as samples, and sums over their labels."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+_SAMPLE = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?\s*\Z")
+_LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"\s*(?:,\s*|\Z)')
+_ESCAPES = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One line of metrics text."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """All samples of one scrape; `unread` counts lines that are neither samples nor comments."""
+
+    samples: tuple[Sample, ...] = ()
+    unread: int = 0
+    _index: dict[str, list[Sample]] = field(default_factory=dict)
+
+    def named(self, name: str, **labels: str) -> list[Sample]:
+        """Samples called `name` (a counter also under its wire name ``name_total``) whose labels match."""
+        found = self._index.get(name) or self._index.get(f"{name}_total") or []
+        return [s for s in found if all(s.labels.get(key) == value for key, value in labels.items())]
+
+    def total(self, name: str, **labels: str) -> float | None:
+        """Sum over all engines and lanes; None when the engine does not report it (unknown, not zero)."""
+        found = self.named(name, **labels)
+        return math.fsum(sample.value for sample in found) if found else None
+
+    def largest(self, name: str, **labels: str) -> float | None:
+        """Largest over all engines and lanes; None when not reported."""
+        return max((sample.value for sample in self.named(name, **labels)), default=None)
+
+    def labels(self, name: str) -> Mapping[str, str]:
+        """The labels of the first sample called `name`: how info metrics carry configuration."""
+        return next((sample.labels for sample in self.named(name)), {})
+
+
+def parse_metrics(text: str) -> Metrics:
+    """Read metrics text; a line that cannot be read is counted, never fatal: a router may add its own."""
+    samples, unread = [], 0
+    for line in text.split("\n"):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        sample = _sample(line)
+        if sample is None:
+            unread += 1
+        else:
+            samples.append(sample)
+    index: dict[str, list[Sample]] = {}
+    for sample in samples:
+        index.setdefault(sample.name, []).append(sample)
+    return Metrics(tuple(samples), unread, index)
+
+
+def _sample(line: str) -> Sample | None:
+    match = _SAMPLE.match(line.strip())
+    if match is None:
+        return None
+    try:
+        value = float(match[3])
+    except ValueError:
+        return None
+    labels = dict(_labels(match[2] or ""))
+    # NaN and infinity are legal here (quantiles of nothing) but carry no fact.
+    return Sample(match[1], labels, value) if math.isfinite(value) else Sample(match[1], labels, 0.0)
+
+
+def _labels(text: str) -> Iterator[tuple[str, str]]:
+    for name, value in _LABEL.findall(text):
+        yield name, re.sub(r"\\.", lambda m: _ESCAPES.get(m[0], m[0]), value)
