@@ -4,6 +4,7 @@ from k3repro.store._artifact import Artifact
 from k3repro.store._catalog import Catalog
 from k3repro.store._code import code_closure, code_hash
 from k3repro.store._derive import derivation
+from k3repro.store._findings import Finding
 from k3repro.store._ledger import Entry, Ledger
 from k3repro.store._redact import Redactor, looks_secret
 from k3repro.store._run import Run
@@ -11,7 +12,12 @@ from k3repro.store._schema import Column, Header, Schema, Table
 from k3repro.store._state import Withdrawal
 from k3repro.store._store import Store
 from k3repro.store._tier import REAL_EVIDENCE, TWIN_MARK, WEAKEST_FIRST, tier_of, weakest
-from k3repro.store._verify import Finding
+from k3repro.store._untrusted import (
+    UntrustedArtifact,
+    UntrustedCatalog,
+    open_untrusted,
+    open_untrusted_catalog,
+)
 
 __all__ = [
     "REAL_EVIDENCE",
@@ -29,11 +35,15 @@ __all__ = [
     "Schema",
     "Store",
     "Table",
+    "UntrustedArtifact",
+    "UntrustedCatalog",
     "Withdrawal",
     "code_closure",
     "code_hash",
     "derivation",
     "looks_secret",
+    "open_untrusted",
+    "open_untrusted_catalog",
     "tier_of",
     "weakest",
 ]

@@ -20,17 +20,19 @@ from k3repro.store._vectors import DTYPES, Array, Batch, Vector
 
 BATCH_ROWS = 8 * CHUNK_ROWS
 STORAGE = "STORAGE_VERSION 'v1.2.0', BLOCK_SIZE 16384"
-_READ_CONFIG: dict[str, Any] = {
+_SHARED_CONFIG: dict[str, Any] = {
     "threads": 1,
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
 }
+# A name in a query must never reach a Python variable.
+_READ_CONFIG = {**_SHARED_CONFIG, "python_enable_replacements": False}
 _FULL = ("No space left", "File too large", "disk is full", "failed to allocate")
 
 
 def connect_memory() -> duckdb.DuckDBPyConnection:
     """An in-memory database with one thread and UTC."""
-    return _configured(duckdb.connect(":memory:", config=dict(_READ_CONFIG)))
+    return _configured(duckdb.connect(":memory:", config=dict(_SHARED_CONFIG)))
 
 
 def connect_read_only(path: Path) -> duckdb.DuckDBPyConnection:
@@ -205,26 +207,54 @@ def _vector(array: Any, column: Column) -> Vector:
 
 
 def result_rows(
-    connection: duckdb.DuckDBPyConnection, sql: str, parameters: Mapping[str, Any] | None, where: str
+    connection: duckdb.DuckDBPyConnection,
+    sql: str,
+    parameters: Mapping[str, Any] | None,
+    where: str,
+    limit: int | None = None,
 ) -> list[dict[str, Any]]:
-    """The rows of a query as dictionaries; times are aware (UTC).
+    """The rows of a single SELECT as dictionaries; times are aware (UTC).
 
     Raises:
-        InputError: the SQL is wrong, or a value is NaN or infinite (use nullif for a divisor of zero).
+        InputError: not a single SELECT, wrong SQL, more than `limit` rows, or NaN or infinity in the result.
     """
     try:
-        cursor = connection.execute(sql, dict(parameters) if parameters else None)
-        names = [column[0] for column in cursor.description or ()]
-        rows = cursor.fetchall()
+        statement = single_select(connection, sql, where)
+        connection.execute("BEGIN TRANSACTION READ ONLY")
+        try:
+            cursor = connection.execute(statement, dict(parameters) if parameters else None)
+            names = [column[0] for column in cursor.description or ()]
+            rows = cursor.fetchall() if limit is None else cursor.fetchmany(limit + 1)
+        finally:
+            connection.execute("ROLLBACK")
     except duckdb.Error as error:
         raise InputError(" ".join(str(error).split())[:400], where=where, fix="Correct the SQL.") from None
+    if limit is not None and len(rows) > limit:
+        raise InputError(f"the query gives more than {limit} rows", where=where, fix="Aggregate in SQL.")
     if len(set(names)) != len(names):
         raise InputError(
-            f"the query names a column twice: {names}", where=where, fix="Give each column its own alias."
+            f"the query names a column twice: {names}", where=where, fix="Give each column an alias."
         )
     return [
         {name: _finite(value, name, where) for name, value in zip(names, row, strict=True)} for row in rows
     ]
+
+
+def single_select(connection: duckdb.DuckDBPyConnection, sql: str, where: str) -> duckdb.Statement:
+    """The one SELECT that `sql` consists of.
+
+    Raises:
+        InputError: several statements, or one of another kind.
+    """
+    statements = connection.extract_statements(sql)
+    kinds = [statement.type.name for statement in statements]
+    if kinds != ["SELECT"]:
+        raise InputError(
+            f"a query is a single SELECT, this is {' + '.join(kinds) or 'empty'}",
+            where=where,
+            fix="Write one SELECT.",
+        )
+    return statements[0]
 
 
 def _finite(value: Any, name: str, where: str) -> Any:

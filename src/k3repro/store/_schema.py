@@ -27,7 +27,7 @@ _ARTIFACT_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: `type` is BOOL, INT64, DOUBLE, VARCHAR, TIMESTAMP (µs, UTC), or a list of one (``INT64[]``)."""
+    """One column of BOOL, INT64, DOUBLE, VARCHAR, TIMESTAMP (µs, UTC), or a list of one (``INT64[]``)."""
 
     name: str
     type: str
@@ -148,7 +148,7 @@ def _table_from(value: Mapping[str, Any]) -> Table:
 class Header:
     """Who produces what about what. There is no tier argument: the store works the tier out of the evidence.
 
-    `name` "osl-sweep"; `subject` what it is about, "twin:mi325x"; `producer` "module:function"; `inputs` seals.
+    `name` "osl-sweep"; `subject` what it is about ("twin:mi325x"); `producer` "module:function".
     """
 
     name: str

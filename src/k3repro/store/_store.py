@@ -23,7 +23,7 @@ from k3repro.store._state import State, Withdrawal
 
 if TYPE_CHECKING:
     from k3repro.store._catalog import Catalog
-    from k3repro.store._verify import Finding
+    from k3repro.store._findings import Finding
 
 _SEAL = re.compile(r"[0-9a-f]{6,64}\Z")
 
@@ -97,8 +97,9 @@ class Store:
     ) -> Artifact:
         """Seal rows copied from a document.
 
-        `citation` names a ``document`` (tier published) or a ``recipe`` or ``spec`` (tier config), with ``sha256``
-        and ``locator`` where they exist. `rows` is {table: rows}, or the rows when the schema has one table.
+        `citation` names a ``document`` (tier published), ``recipe`` or ``spec`` (tier config), with
+        ``sha256`` and ``locator`` where they exist. `rows` is {table: rows}, or just the rows
+        when the schema has one table.
         """
         tables: Any = rows if isinstance(rows, Mapping) else {schema.tables[0].name: rows}
         header = Header(
@@ -231,7 +232,7 @@ class Store:
         return self.ledger.append("retraction", {"seal": self.find(which).seal, "reason": reason})
 
     def verify(self, full: bool = False, known_heads: Iterable[str] = ()) -> list[Finding]:
-        """Everything wrong with files, digests and ledger; `full` re-reads what did not change since last time.
+        """Everything wrong with files, digests and ledger; `full` re-reads what did not change.
 
         `known_heads` are heads printed elsewhere (a site, a badge): they must still be part of the ledger.
         """

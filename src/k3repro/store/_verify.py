@@ -7,7 +7,6 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +15,10 @@ import duckdb
 from k3repro.errors import ArtifactCorrupt, InputError, StoreError
 from k3repro.store._artifact import Artifact, digest_of, read_document
 from k3repro.store._derive import PACKAGES, recompute
-from k3repro.store._duck import connect_read_only, quoted, table_ddl
+from k3repro.store._duck import connect_read_only
 from k3repro.store._files import file_sha256, write_atomic
+from k3repro.store._findings import RESTORE, Finding
+from k3repro.store._foreign import foreign_objects
 from k3repro.store._ledger import KINDS, Entry
 from k3repro.store._schema import Schema
 from k3repro.store._tier import tier_of, weakest
@@ -25,33 +26,7 @@ from k3repro.store._tier import tier_of, weakest
 if TYPE_CHECKING:
     from k3repro.store._store import Store
 
-_RESTORE = "Restore it from git, or retract the artifact with a reason."
-_CATALOGUES = {
-    "views": ("view_name", "NOT internal"),
-    "indexes": ("index_name", "true"),
-    "sequences": ("sequence_name", "true"),
-    "types": ("type_name", "NOT internal"),
-    "functions": ("function_name", "NOT internal"),
-    "schemas": ("schema_name", "NOT internal AND schema_name <> 'main'"),
-}
 _MIRRORED = ("data", "name", "subject", "tier", "basis", "run_id", "clock", "inputs", "rows")
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that is wrong: what kind, where, what exactly, and what fixes it."""
-
-    code: str
-    where: str
-    what: str
-    fix: str = _RESTORE
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.what.rstrip('.')}. {self.fix}"
-
-    def as_dict(self) -> dict[str, str]:
-        """The finding as `--json` prints it."""
-        return asdict(self)
 
 
 def verify_store(store: Store, *, full: bool = False, known_heads: Iterable[str] = ()) -> list[Finding]:
@@ -190,7 +165,7 @@ def _artifact_findings(store: Store, entry: Entry) -> Iterator[Finding]:
             if sha256.result() != entry.body.get("file_sha256"):
                 yield Finding("file-changed", where, "the file's bytes are not the sealed ones")
     except (StoreError, InputError) as error:
-        yield Finding("artifact-corrupt", where, error.what, error.fix or _RESTORE)
+        yield Finding("artifact-corrupt", where, error.what, error.fix or RESTORE)
     except (duckdb.Error, KeyError, TypeError, ValueError, OSError) as error:
         yield Finding(
             "artifact-corrupt",
@@ -212,7 +187,9 @@ def _content_findings(store: Store, entry: Entry, path: Path, where: str) -> Ite
                     f"{field} is {document[field]!r} in the file, {entry.body.get(field)!r} in the ledger",
                 )
         schema = Schema.from_json(document["schema"])
-        yield from (Finding("file-foreign", where, what) for what in foreign_objects(connection, schema))
+        yield from (
+            Finding("file-foreign", where, what) for what in foreign_objects(connection, schema, path.stem)
+        )
         if (data := digest_of(connection, schema, path)) != document["data"]:
             yield Finding(
                 "data-differs",
@@ -223,27 +200,6 @@ def _content_findings(store: Store, entry: Entry, path: Path, where: str) -> Ite
         Finding("tier-wrong", where, what, "Retract it with a reason.")
         for what in _tier_findings(store, document)
     )
-
-
-def foreign_objects(connection: duckdb.DuckDBPyConnection, schema: Schema) -> Iterator[str]:
-    """What a file holds besides exactly the base tables its schema declares, and what those tables lack."""
-    expected = {t.name: f"CREATE TABLE {quoted(t.name)}{table_ddl(t)}" for t in schema.tables}
-    expected["meta"] = 'CREATE TABLE "meta"("seal" VARCHAR NOT NULL, "document" VARCHAR NOT NULL)'
-    found = dict(
-        connection.execute("SELECT table_name, sql FROM duckdb_tables() WHERE NOT internal").fetchall()
-    )
-    for name in sorted(found.keys() | expected.keys()):
-        ours, theirs = expected.get(name, ""), found.get(name, "").rstrip().rstrip(";")
-        if _squeezed(ours) != _squeezed(theirs):
-            yield f"table {name} is {theirs or 'absent'}, declared is {ours or 'no such table'}"
-    for kind, (column, condition) in _CATALOGUES.items():
-        sql = f"SELECT {column} FROM duckdb_{kind}() WHERE database_name = current_database() AND {condition}"
-        for (name,) in connection.execute(sql).fetchall():
-            yield f"holds {name} ({kind}), and only base tables are allowed"
-
-
-def _squeezed(ddl: str) -> str:
-    return ddl.replace('"', "").replace(" ", "")
 
 
 def _tier_findings(store: Store, document: Mapping[str, Any]) -> Iterator[str]:

@@ -1,0 +1,156 @@
+"""The process that opens untrusted files: one JSON request a line on stdin, one JSON answer a line on stdout.
+
+It holds no secrets (empty environment), may write no file, has bounded memory, and its DuckDB is locked
+down before the first query. The parent bounds its time and kills it.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+from collections.abc import Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from k3repro.errors import ArtifactRefused, InputError, K3Error
+from k3repro.store._artifact import Artifact, digest_of, read_document
+from k3repro.store._catalog import fill
+from k3repro.store._duck import literal, result_rows
+from k3repro.store._foreign import foreign_objects
+from k3repro.store._policy import EPOCH
+from k3repro.store._schema import Schema
+
+MAX_ROWS = 1_000_000
+ADDRESS_SPACE = 8 * 2**30
+_CONFIG: dict[str, Any] = {
+    "threads": 1, "autoinstall_known_extensions": False, "autoload_known_extensions": False,
+    "python_enable_replacements": False, "temp_directory": "", "allow_persistent_secrets": False,
+}  # fmt: skip
+_LOCKS = ("enable_external_access = false", "allow_community_extensions = false", "lock_configuration = true")
+
+
+def main() -> None:
+    """Serve requests until stdin ends."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+    connection = None
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            if request["op"] == "open":
+                connection, answer = _open(request)
+            else:
+                assert connection is not None
+                rows = result_rows(
+                    connection, request["sql"], decoded(request["parameters"]), "untrusted query", MAX_ROWS
+                )
+                answer = encoded(rows)
+            _answer({"ok": answer})
+        except K3Error as error:
+            _answer(
+                {"error": type(error).__name__, "what": error.what, "where": error.where, "fix": error.fix}
+            )
+        except (MemoryError, duckdb.Error) as error:
+            _answer(
+                {
+                    "error": "ArtifactRefused",
+                    "what": " ".join(str(error).split())[:300] or "out of memory",
+                    "where": "",
+                    "fix": "",
+                }
+            )
+
+
+def _answer(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, allow_nan=False) + "\n")
+    sys.stdout.flush()
+
+
+def _open(request: Mapping[str, Any]) -> tuple[duckdb.DuckDBPyConnection, list[Any]]:
+    """Check every file, load what passes, lock the door. A report a file: its document, or a refusal."""
+    connection = duckdb.connect(":memory:", config={**_CONFIG, "memory_limit": f"{request['memory_mb']}MB"})
+    connection.execute("SET TimeZone = 'UTC'")
+    reports, sound = [], []
+    for i, name in enumerate(request["paths"]):
+        _answer({"opening": i})
+        try:
+            document, data = _inspect(connection, Path(name), request["recount"])
+            reports.append({"document": document, "recounted": data})
+            sound.append(Artifact(Path(name)))
+        except K3Error as error:
+            reports.append({"error": type(error).__name__, "what": error.what, "fix": error.fix})
+    if request["single"] and sound:
+        connection.execute(f"ATTACH {literal(request['paths'][0])} AS opened (READ_ONLY)")
+        connection.execute("USE opened")
+    elif sound:
+        fill(connection, sound)
+    for setting in _LOCKS:
+        connection.execute(f"SET {setting}")
+    return connection, reports
+
+
+def _inspect(connection: duckdb.DuckDBPyConnection, path: Path, recount: bool) -> tuple[dict[str, Any], str]:
+    """The document of a file that holds nothing but the base tables it declares.
+
+    Raises:
+        ArtifactRefused, ArtifactCorrupt: anything else.
+    """
+    try:
+        connection.execute(f"ATTACH {literal(str(path))} AS inspected (READ_ONLY)")
+    except duckdb.Error as error:
+        raise ArtifactRefused(f"DuckDB does not open it: {' '.join(str(error).split())[:200]}") from None
+    try:
+        document, _ = read_document(connection, path, "inspected.")
+        schema = _schema(document)
+        for what in foreign_objects(connection, schema, "inspected"):
+            raise ArtifactRefused(what, fix="Only base tables of a declared schema are opened.")
+        return document, digest_of(connection, schema, path, "inspected.") if recount else ""
+    finally:
+        connection.execute("DETACH inspected")
+
+
+def _schema(document: Mapping[str, Any]) -> Schema:
+    try:
+        return Schema.from_json(document["schema"])
+    except (KeyError, TypeError, AttributeError, InputError):
+        raise ArtifactRefused("its document declares no schema") from None
+
+
+def encoded(value: Any) -> Any:
+    """A query result as JSON, with tags for what JSON does not have."""
+    if value is None or isinstance(value, (bool, int, str, float)):
+        return value
+    if isinstance(value, datetime):
+        return {"$time": (value - EPOCH) // timedelta(microseconds=1)}
+    if isinstance(value, Decimal):
+        return {"$decimal": str(value)}
+    if isinstance(value, (list, tuple)):
+        return [encoded(item) for item in value]
+    if isinstance(value, Mapping):
+        return {"$map": [[encoded(key), encoded(item)] for key, item in value.items()]}
+    if isinstance(value, (date, time, timedelta)):
+        return str(value)
+    return str(value)
+
+
+def decoded(value: Any) -> Any:
+    """The inverse of `encoded`."""
+    if isinstance(value, list):
+        return [decoded(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "$time" in value:
+        return EPOCH + timedelta(microseconds=value["$time"])
+    if "$decimal" in value:
+        return Decimal(value["$decimal"])
+    return {decoded(key): decoded(item) for key, item in value["$map"]}
+
+
+if __name__ == "__main__":
+    main()
