@@ -7,22 +7,23 @@ from typing import Any
 
 __all__ = ["AnswerReader"]
 
-_SENTINEL = "k3 sentinel"
-_MAX_PLAIN_BODY = 16 * 1024 * 1024
+_NEVER = 1 << 62
+_MOST_LESSONS = 3  # a stream whose events keep changing shape is parsed throughout
 
 
 class AnswerReader:
-    """Collects the events of one response; `event` gets the arrival time of the bytes that completed it.
+    """Collects the events of one response. Set `now_ns` to the arrival time of bytes before handing them
+    over.
 
     Once an event with plain text has been read with the JSON parser, later events that differ from it only in
-    that text are recognised by their bytes (`_learn` proves it by parsing the template again); all others are
-    parsed.
+    that text are recognised by their bytes; all others are parsed.
     """
 
     __slots__ = (
-        "_minimum",
+        "_lessons",
         "_parts",
         "_prefix",
+        "_shortest",
         "_suffix",
         "cached_tokens",
         "completion_tokens",
@@ -34,6 +35,7 @@ class AnswerReader:
         "first_event_tokens",
         "first_token_ns",
         "last_token_ns",
+        "now_ns",
         "prompt_tokens",
         "remark",
         "streamed",
@@ -43,7 +45,9 @@ class AnswerReader:
         self._parts: list[str] = []
         self._prefix = b""
         self._suffix = b""
-        self._minimum = -1
+        self._shortest = _NEVER
+        self._lessons = 0
+        self.now_ns = 0
         self.events = 0
         self.first_token_ns: int | None = None
         self.last_token_ns: int | None = None
@@ -63,26 +67,21 @@ class AnswerReader:
         """Everything the server said."""
         return "".join(self._parts)
 
-    def event(self, now_ns: int, data: bytes, name: bytes) -> None:
-        """One server-sent event."""
-        if (
-            0 <= self._minimum <= len(data)
-            and data.startswith(self._prefix)
-            and data.endswith(self._suffix)
-            and not name
-        ):
-            try:
-                text = data[len(self._prefix) : len(data) - len(self._suffix)].decode("ascii")
-            except UnicodeDecodeError:
-                text = '"'
-            if text.isprintable() and '"' not in text and "\\" not in text and not self.done:
-                self.events += 1
-                self._parts.append(text)
-                self.last_token_ns = now_ns
-                return
-        self._parse(now_ns, data, name)
+    def event(self, data: bytes, name: bytes) -> None:
+        """One server-sent event, completed by bytes that arrived at `now_ns`."""
+        if len(data) >= self._shortest and data.startswith(self._prefix) and data.endswith(self._suffix):
+            raw = data[len(self._prefix) : len(data) - len(self._suffix)]
+            # Printable ASCII without quote and backslash stands for itself in JSON.
+            if raw.isascii() and b'"' not in raw and b"\\" not in raw and not name and not self.done:
+                text = raw.decode()
+                if text.isprintable():
+                    self.events += 1
+                    self._parts.append(text)
+                    self.last_token_ns = self.now_ns
+                    return
+        self._parse(data, name)
 
-    def plain(self, now_ns: int, body: bytes) -> None:
+    def plain(self, body: bytes) -> None:
         """The whole body of a response that was not an event stream."""
         self.streamed = False
         document = _document(body)
@@ -90,10 +89,10 @@ class AnswerReader:
             self.error = "the body is neither an event stream nor JSON"
         elif not self._failed(document):
             self._usage(document.get("usage"), first=False)
-            self._choices(now_ns, document, timed=False)
+            self._choices(document, timed=False)
             self.remark = "not streamed: there is no first-token time"
 
-    def _parse(self, now_ns: int, data: bytes, name: bytes) -> None:
+    def _parse(self, data: bytes, name: bytes) -> None:
         if data.strip() == b"[DONE]":
             if self.done:
                 self.remark = "more than one [DONE]"
@@ -111,10 +110,10 @@ class AnswerReader:
             self.remark = "events after [DONE]"
             return
         before = self.events
-        simple = self._choices(now_ns, document, timed=True)
+        simple = self._choices(document, timed=True)
         self._usage(document.get("usage"), first=before == 0 and self.events == 1)
-        if simple is not None and self._minimum < 0 and self.events > 1:
-            self._learn(data, document, simple)
+        if simple is not None and self._lessons < _MOST_LESSONS:
+            self._learn(data, simple)
 
     def _failed(self, document: dict[str, Any]) -> bool:
         problem = document.get("error")
@@ -128,7 +127,7 @@ class AnswerReader:
         self.error = self.error or str(message)[:300]
         return True
 
-    def _choices(self, now_ns: int, document: dict[str, Any], *, timed: bool) -> str | None:
+    def _choices(self, document: dict[str, Any], *, timed: bool) -> str | None:
         """Read the one choice; its text when the event carries nothing but text."""
         fingerprint = document.get("system_fingerprint")
         if isinstance(fingerprint, str):
@@ -144,9 +143,9 @@ class AnswerReader:
         role_only = isinstance(body, dict) and "role" in body and not text and not finish
         if timed and not role_only:
             self.events += 1
-            self.last_token_ns = now_ns
+            self.last_token_ns = self.now_ns
             if self.first_token_ns is None:
-                self.first_token_ns = now_ns
+                self.first_token_ns = self.now_ns
         if text:
             self._parts.append(text)
         if isinstance(finish, str):
@@ -165,23 +164,30 @@ class AnswerReader:
         if first:
             self.first_event_tokens = self.completion_tokens
 
-    def _learn(self, data: bytes, document: dict[str, Any], text: str) -> None:
-        quoted = json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass")
-        key = b'"content":' if b'"delta"' in data else b'"text":'
+    def _learn(self, data: bytes, text: str) -> None:
+        """Split `data`, which says `text` and nothing else, into what stands before and after that text.
+
+        A JSON key can be found by its bytes: between an opening quote that no backslash precedes and the
+        colon. If it occurs once, the string after it is the one the parser read.
+        """
+        self._lessons += 1
+        key = b'"content":' if b'"delta":' in data else b'"text":'
         at = data.find(key)
-        start = at + len(key) + data[at + len(key) : at + len(key) + 1].count(b" ")
-        if at < 0 or not data.startswith(quoted, start):
-            self._minimum = 1 << 62
+        start = at + len(key)
+        start += data[start : start + 1] == b" "
+        quoted = json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        if at < 1 or data[at - 1] == 0x5C or data.count(key) != 1 or not data.startswith(quoted, start):
             return
-        prefix, suffix = data[: start + 1], data[start + len(quoted) - 1 :]
-        again = _document(prefix + _SENTINEL.encode() + suffix)
-        if again is not None and _with_text(document, _SENTINEL) == again:
-            self._prefix, self._suffix, self._minimum = prefix, suffix, len(prefix) + len(suffix)
+        self._prefix, self._suffix = data[: start + 1], data[start + len(quoted) - 1 :]
+        self._shortest = len(self._prefix) + len(self._suffix)
+
+
+_decode = json.JSONDecoder().decode
 
 
 def _document(data: bytes) -> dict[str, Any] | None:
     try:
-        value = json.loads(data)
+        value = _decode(data.decode())
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
@@ -190,15 +196,6 @@ def _document(data: bytes) -> dict[str, Any] | None:
 def _said(body: dict[str, Any]) -> str:
     parts = (body.get("reasoning_content"), body.get("reasoning"), body.get("content"))
     return "".join(part for part in parts if isinstance(part, str))
-
-
-def _with_text(document: dict[str, Any], text: str) -> dict[str, Any]:
-    choice = dict(document["choices"][0])
-    if "delta" in choice:
-        choice["delta"] = {**choice["delta"], "content": text}
-    else:
-        choice["text"] = text
-    return {**document, "choices": [choice, *document["choices"][1:]]}
 
 
 def _count(value: Any, otherwise: int | None) -> int | None:

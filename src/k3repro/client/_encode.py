@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import lru_cache
 from typing import Any
 
 from k3repro import __version__
@@ -37,21 +38,14 @@ class Encoder:
 
     def completion(self, request: Request) -> bytes:
         """A streaming completion."""
-        document: dict[str, Any] = {
-            "model": self.model,
-            "messages" if request.chat else "prompt": request.prompt,
-            "max_tokens": request.max_tokens,
-            "temperature": request.temperature,
-            "ignore_eos": request.ignore_eos,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
-        if request.stop:
-            document["stop"] = list(request.stop)
-        if request.continuous_usage:
-            document["stream_options"]["continuous_usage_stats"] = True
-        body = json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass")
-        return self._heads[request.chat] + b"%d\r\n\r\n" % len(body) + body
+        chat, stop = request.chat, tuple(request.stop)
+        options = _options(
+            request.max_tokens, request.temperature, request.ignore_eos, stop, request.continuous_usage
+        )
+        prompt = _dump(request.prompt).encode("utf-8", "surrogatepass")
+        field = b'"messages":' if chat else b'"prompt":'
+        body = b"".join((b'{"model":', _dump(self.model).encode(), b",", field, prompt, options))
+        return b"%s%d\r\n\r\n%s" % (self._heads[chat], len(body), body)
 
     def _post_head(self, chat: bool) -> bytes:
         path = "/v1/chat/completions" if chat else "/v1/completions"
@@ -59,3 +53,23 @@ class Encoder:
         return f"POST {self._prefix}{path} HTTP/1.1\r\n{self._common}{kinds}Content-Length: ".encode(
             "latin-1"
         )
+
+
+_dump = json.JSONEncoder(ensure_ascii=False).encode
+
+
+@lru_cache(maxsize=256)
+def _options(
+    max_tokens: int, temperature: float, ignore_eos: bool, stop: tuple[str, ...], usage: bool
+) -> bytes:
+    """The end of a completion document, from the comma after the prompt."""
+    stream: dict[str, Any] = {"include_usage": True}
+    if usage:
+        stream["continuous_usage_stats"] = True
+    document: dict[str, Any] = {
+        "max_tokens": max_tokens,
+        "temperature": temperature,
+        "ignore_eos": ignore_eos,
+    }
+    document |= {"stream": True, "stream_options": stream} | ({"stop": stop} if stop else {})
+    return b"," + _dump(document)[1:].encode("utf-8", "surrogatepass")

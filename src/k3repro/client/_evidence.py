@@ -21,7 +21,9 @@ _FEWEST_FAMILIES = 10
 
 
 def evidence_of(answers: Mapping[str, str | None]) -> list[dict[str, str]]:
-    """Evidence in the bodies of ``/version``, ``/v1/models`` and ``/metrics`` (None: there was no good answer)."""
+    """Evidence in the bodies of ``/version``, ``/v1/models`` and ``/metrics`` (None: there was no good
+    answer).
+    """
     found = []
     for place, text in answers.items():
         if text is not None and TWIN_MARK in text.lower():

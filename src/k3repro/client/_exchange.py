@@ -117,7 +117,7 @@ class Exchange:
         for now_ns, data in batch:
             if self.future.done():
                 return
-            self.last_ns = now_ns
+            self.last_ns = self._answer.now_ns = now_ns
             reader.feed(data)
             if reader.complete or reader.problem is not None:
                 self._end(now_ns)
@@ -146,10 +146,7 @@ class Exchange:
     def _head(self) -> None:
         kind = self._reader.headers.get("content-type", "")
         if self._reader.status == 200 and "text/event-stream" in kind:
-            self._events = EventStream(self._event)
-
-    def _event(self, data: bytes, name: bytes) -> None:
-        self._answer.event(self.last_ns, data, name)
+            self._events = EventStream(self._answer.event)
 
     def _collect(self, body: bytes) -> None:
         if self._events is not None:
@@ -160,7 +157,7 @@ class Exchange:
     def _end(self, now_ns: int, stopped: tuple[Outcome, str] | None = None, lost: str | None = None) -> None:
         answer, reader = self._answer, self._reader
         if self._events is None and self._body and stopped is None:
-            answer.plain(now_ns, b"".join(self._body))
+            answer.plain(b"".join(self._body))
         elif self._events is not None and self._events.close() and reader.complete and answer.remark is None:
             answer.remark = "the stream ended inside an event"
         outcome, error = judge(self.request, reader, answer, stopped, lost)

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -75,10 +76,28 @@ class Runner:
             self.loop.close()
 
     def _run(self, coroutine: Coroutine[Any, Any, Any], future: Future[Any]) -> None:
+        broken: list[BaseException] = []
+        self.loop.set_exception_handler(lambda _, context: self._fault(context, broken))
         try:
             self._task = self.loop.create_task(coroutine)
             future.set_result(self.loop.run_until_complete(self._task))
         except BaseException as error:
-            future.set_exception(error)
+            self._clear()
+            future.set_exception(broken[0] if broken else error)
         finally:
             self._task = None
+
+    def _fault(self, context: dict[str, Any], broken: list[BaseException]) -> None:
+        """A callback failed. Nobody awaits it, so without this the run would hang instead of failing."""
+        error = context.get("exception")
+        if error is not None:
+            broken.append(error)
+            self._cancel()
+
+    def _clear(self) -> None:
+        """Cancel what a failed run left behind."""
+        left = asyncio.all_tasks(self.loop)
+        for task in left:
+            task.cancel()
+        with suppress(BaseException):
+            self.loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from k3repro.twin._answers import Answer
+from k3repro.twin._answers import WORDS, Answer
 
 __all__ = ["FINGERPRINT", "Generation", "error_reply", "json_reply", "reply"]
 
@@ -27,6 +27,7 @@ _STREAM_HEAD = (
     b"HTTP/1.1 200 OK\r\nserver: k3repro-twin\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
     b"transfer-encoding: chunked\r\n\r\n"
 )
+_NOT_FINISHED = b',"logprobs":null,"finish_reason":null,"stop_reason":null}'
 _HEX = [b"%x\r\n" % size for size in range(4096)]
 
 
@@ -42,8 +43,7 @@ def reply(
 
 def json_reply(value: Any, status: int = 200, headers: Mapping[str, str] = {}) -> bytes:
     """A JSON response, compact as FastAPI writes it."""
-    body = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
-    return reply(status, body, headers=headers)
+    return reply(status, _dump(value), headers=headers)
 
 
 def error_reply(status: int, message: str, kind: str = "BadRequestError", param: str | None = None) -> bytes:
@@ -51,20 +51,18 @@ def error_reply(status: int, message: str, kind: str = "BadRequestError", param:
     return json_reply({"error": {"message": message, "type": kind, "param": param, "code": status}}, status)
 
 
+def _size(size: int) -> bytes:
+    return _HEX[size] if size < 4096 else b"%x\r\n" % size
+
+
 def _frame(payload: bytes) -> bytes:
-    size = len(payload)
-    return (_HEX[size] if size < 4096 else b"%x\r\n" % size) + payload + b"\r\n"
+    return _size(len(payload)) + payload + b"\r\n"
 
 
 class Generation:
     """One accepted completion request: what it will say and the bytes that say it."""
 
     __slots__ = (
-        "_body",
-        "_cut",
-        "_finish_at",
-        "_head",
-        "_tail",
         "answer",
         "chat",
         "continuous_usage",
@@ -110,76 +108,84 @@ class Generation:
         self.created = created
 
     def batch(self, times: Sequence[int]) -> list[tuple[int, bytes]]:
-        """(nanoseconds, bytes) for the next `len(times)` tokens; the last token brings the end of the
+        """(nanoseconds, bytes) for the next `len(times)` tokens; the last one brings the end of the
         response.
         """
         tokens = self.answer.tokens
         first, last = self.sent, self.sent + len(times)
         self.sent = last
-        if not self.stream:
-            return [(times[-1], self._whole())] if times and last == len(tokens) else []
+        ended = last == len(tokens)
         if not times:
             return []
-        prefix, suffix = self._around()
-        ended = last == len(tokens)
-        body = tokens[first : last - 1 if ended else last]
-        if self.continuous_usage:
-            out = [
-                (t, _frame(self._event(self._choice(text), self._usage(first + i + 1))))
-                for i, (t, text) in enumerate(zip(times, body, strict=False))
-            ]
-        else:
-            quoted = [piece.encode() if piece.isalnum() else _quoted(piece) for piece in body]
-            out = [(t, _frame(prefix + piece + suffix)) for t, piece in zip(times, quoted, strict=False)]
+        if not self.stream:
+            return [(times[-1], self._whole())] if ended else []
+        out = self._tokens(times, first, last - 1 if ended else last)
         if ended:
             out.append((times[-1], self._ending()))
         if not first:
             out[0] = (out[0][0], _STREAM_HEAD + self._role() + out[0][1])
         return out
 
-    def _around(self) -> tuple[bytes, bytes]:
-        marker = "\x00"
-        event = self._event(self._choice(marker), None)
-        prefix, _, suffix = event.partition(b"\\u0000")
-        return prefix, suffix
+    def _tokens(self, times: Sequence[int], first: int, last: int) -> list[tuple[int, bytes]]:
+        opening, closing = self._around(_NOT_FINISHED)
+        if self.continuous_usage:
+            return [
+                (when, _frame(opening + _quoted(piece) + self._around(_NOT_FINISHED, count)[1]))
+                for when, piece, count in zip(
+                    times, self.answer.tokens[first:last], range(first + 1, last + 1), strict=False
+                )
+            ]
+        # Pieces of one length make frames of one length, so its hexadecimal prefix is looked up, not
+        # computed.
+        bare = len(opening) + len(closing)
+        return [
+            (when, b"%s%s%s%s\r\n" % (_size(bare + len(quoted)), opening, quoted, closing))
+            for when, quoted in zip(times, map(_quoted, self.answer.tokens[first:last]), strict=False)
+        ]
 
     def _role(self) -> bytes:
         if not self.chat:
             return b""
-        choice = {
-            "index": 0,
-            "delta": {"role": "assistant", "content": ""},
-            "logprobs": None,
-            "finish_reason": None,
-        }
+        choice = b'{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}'
         return _frame(self._event(choice, None))
 
-    def _choice(self, text: str, finish: str | None = None) -> dict[str, Any]:
-        content: dict[str, Any] = {"delta": {"content": text}} if self.chat else {"text": text}
-        stop = self.answer.stop_reason if finish else None
-        return {"index": 0, **content, "logprobs": None, "finish_reason": finish, "stop_reason": stop}
+    def _around(self, finish: bytes, usage: int | None = None) -> tuple[bytes, bytes]:
+        """The bytes before and after the text of a token event; `usage` counts the tokens so far."""
+        key = b'{"index":0,"delta":{"content":"' if self.chat else b'{"index":0,"text":"'
+        event = self._event(key + b"\0" + (b'"}' if self.chat else b'"') + finish, usage)
+        opening, _, closing = event.partition(b"\0")
+        return opening, closing
 
-    def _event(self, choice: dict[str, Any] | None, usage: dict[str, Any] | None) -> bytes:
-        document: dict[str, Any] = {
-            "id": self.identity,
-            "object": "chat.completion.chunk" if self.chat else "text_completion",
-            "created": self.created,
-            "model": self.model,
-            "choices": [choice] if choice else [],
-            "system_fingerprint": self.fingerprint,
-        }
-        if self.include_usage or usage:
-            document["usage"] = usage
-        text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
-        return b"data: " + text.encode("utf-8", "surrogatepass") + b"\n\n"
+    def _event(self, choice: bytes, usage: int | None) -> bytes:
+        kind = b"chat.completion.chunk" if self.chat else b"text_completion"
+        tail = b""
+        if usage is not None:
+            tail = b',"usage":' + _dump(self._usage(usage))
+        elif self.include_usage:
+            tail = b',"usage":null'
+        return (
+            b'data: {"id":"%s","object":"%s","created":%d,"model":%s,"choices":[%s],"system_fingerprint":%s%s}\n\n'
+            % (
+                self.identity.encode(),
+                kind,
+                self.created,
+                _dump(self.model),
+                choice,
+                _dump(self.fingerprint),
+                tail,
+            )
+        )
 
     def _ending(self) -> bytes:
         tokens = self.answer.tokens
-        usage = self._usage(len(tokens))
-        last = self._choice(tokens[-1], self.answer.finish_reason)
-        out = _frame(self._event(last, usage if self.continuous_usage else None))
+        finish = b',"logprobs":null,"finish_reason":%s,"stop_reason":%s}' % (
+            _dump(self.answer.finish_reason),
+            _dump(self.answer.stop_reason),
+        )
+        opening, closing = self._around(finish, len(tokens) if self.continuous_usage else None)
+        out = _frame(opening + _quoted(tokens[-1]) + closing)
         if self.include_usage:
-            out += _frame(self._event(None, usage))
+            out += _frame(self._event(b"", len(tokens)))
         return out + _frame(b"data: [DONE]\n\n") + b"0\r\n\r\n"
 
     def _usage(self, completion: int) -> dict[str, Any]:
@@ -203,5 +209,16 @@ class Generation:
         )
 
 
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def _dump(value: Any) -> bytes:
+    return _encode(value).encode("utf-8", "surrogatepass")
+
+
+_WORD_BYTES = {word: word.encode() for word in WORDS}
+
+
 def _quoted(text: str) -> bytes:
-    return json.dumps(text, ensure_ascii=False)[1:-1].encode("utf-8", "surrogatepass")
+    """`text` as the inside of a JSON string."""
+    return _WORD_BYTES.get(text) or _dump(text)[1:-1]
