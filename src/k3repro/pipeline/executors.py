@@ -13,6 +13,7 @@ from k3repro.errors import MissingExtra, TargetError, UsageError
 from k3repro.pipeline.worker import ignore_interrupts
 
 DEFAULT_JOBS = 2
+_DASK_TIMEOUT = "10s"
 
 
 class InlineExecutor(Executor):
@@ -61,7 +62,7 @@ def _dask(address: str) -> Iterator[Executor]:
             fix="Install it: pip install 'k3repro[dask]'.",
         ) from None
     try:
-        client = Client(address, timeout="10s", set_as_default=False)
+        client = Client(address, timeout=_DASK_TIMEOUT, set_as_default=False)
     except (OSError, ValueError) as error:
         raise TargetError(
             f"no Dask scheduler answers ({error})",

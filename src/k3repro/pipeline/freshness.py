@@ -138,9 +138,13 @@ class Freshness:
 
     def _lost(self, stage: Stage, record: Mapping[str, Any]) -> list[str]:
         said = []
+        current = {artifact.seal: artifact for artifact in self.store.artifacts()}
         for item in record["seals"]:
-            if self._find(item["seal"]) is None:
-                said.append(f"artifact {item['name']}@{item['subject']} {item['seal'][:12]} is gone")
+            if item["seal"] not in current:
+                label = f"{item['name']}@{item['subject']} {item['seal'][:12]}"
+                said.append(f"artifact {label} was withdrawn or replaced")
+            elif not Path(current[item["seal"]].path).exists():
+                said.append(f"the file of {item['name']}@{item['subject']} is gone")
         path = self.executed_path(stage)
         if not path.exists():
             said.append("the executed notebook is missing")
