@@ -27,7 +27,7 @@ _RANGE = re.compile(r"\d\s*(?:to|–|-)\s*\d")
 
 
 def numeral(printed: str) -> Decimal | None:
-    """The one numeral of a cell: ``"1,388"`` 1388, ``"50K"`` 50000, ``"5.1x"`` 5.1; None for words and ranges."""
+    """The one numeral of a cell: ``"1,388"`` 1388, ``"50K"`` 50000; None for words and ranges."""
     if _RANGE.search(printed):
         return None
     match = _NUMERAL.search(printed.replace("~", ""))

@@ -22,12 +22,14 @@ _EXAMPLES = {
         "--target twin:mi325x --max-rate 1%",
         "--context 6K --concurrency 8",
     ),
+    "latency": ("--target twin:mi325x", "--requests 500 --concurrency 64,128"),
     "osl-sweep": ("--target twin:mi325x", "--osl 16,32,64,128,256 --repeats 3"),
     "envelope": ("--target twin:mi325x --estimate", "--target http://router:30000 --concurrency 1,8,64"),
 }
 _HELP = {
     "isl": "Input tokens of each request (1024, 50K).",
     "osl": "Output tokens of each request; a comma list where the probe sweeps it.",
+    "requests": "At least so many requests per concurrency (500 carry a p99).",
     "repeats": "Repeats of each output length.",
     "concurrency": "Requests in flight, one rung each: 1,8,64.",
     "waves": "Waves per rung.",
@@ -71,8 +73,8 @@ _TYPES: dict[Any, click.ParamType[Any]] = {int: _Whole(), tuple[int, ...]: _List
 def probe() -> None:
     """Run one probe against a target and seal its artifact.
 
-    A target is a simulated cluster (twin:mi325x) or the URL of a router or engine. A performance probe needs a
-    passing needle-gate of the same serve. Exit code 1: the verdict is not ok; the artifact is kept all the same.
+    A target is a simulated cluster (twin:mi325x) or the URL of a router or engine. A performance probe needs
+    a passing needle-gate of the same serve. Exit code 1: the verdict is not ok; the artifact is kept.
 
     \b
     Examples:
@@ -162,10 +164,10 @@ def _command(name: str) -> click.Command:
     for option in reversed(options):
         callback = option(callback)
     doc = (module.__doc__ or "").strip()
-    text = f"{doc}\n\n\b\nExamples:\n  k3repro probe {name} " + _EXAMPLES[name].replace(
-        "  |  ", f"\n  k3repro probe {name} "
-    )
-    return click.command(name, help=text)(callback)
+    lines = [f"  k3repro probe {name} {example}" for example in _EXAMPLES[name]]
+    text = "\n".join([doc, "", "\b", "Examples:", *lines])
+    short = doc.splitlines()[0].partition(": ")[2]
+    return click.command(name, help=text, short_help=short[:1].upper() + short[1:])(callback)
 
 
 def _shown(default: Any) -> str:

@@ -1,0 +1,60 @@
+"""latency: time to first token and per output token as concurrency grows (publication, Table 3).
+
+Bursts like those of the envelope, repeated until enough requests stand behind a quantile: 100 a concurrency
+carry the median and p90; a p99 takes 500.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from k3repro.client import REQUESTS_TABLE
+from k3repro.errors import UsageError
+from k3repro.probes._session import Session
+from k3repro.probes.plan import Rung
+from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
+from k3repro.store import Schema
+
+NAME = "latency"
+PERFORMANCE = True
+SCHEMA = Schema((REQUESTS_TABLE, RUNGS_TABLE, CONSTRUCTION_TABLE))
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Shape of the requests, requests in flight, and at least how many requests per concurrency."""
+
+    isl: int = 1024
+    osl: int = 256
+    concurrency: tuple[int, ...] = (4, 8, 16, 32, 64, 128)
+    requests: int = 100
+    timeout_s: float = 1800.0
+
+
+def plan(parameters: Parameters) -> list[Rung]:
+    """Waves of one concurrency each, as many as `requests` takes."""
+    if not parameters.concurrency or min(parameters.concurrency) < 1 or parameters.requests < 1:
+        raise UsageError(
+            "a latency ladder needs concurrencies and requests", fix="For example --concurrency 4,64."
+        )
+    return [
+        Rung(f"con={c}#{wave}", c, c, parameters.isl, parameters.osl, timeout_s=parameters.timeout_s)
+        for c in sorted(set(parameters.concurrency))
+        for wave in range(math.ceil(parameters.requests / c))
+    ]
+
+
+def procedure(session: Session, parameters: Parameters) -> None:
+    """Calibrate, canary, the ladder, canary."""
+    session.calibrate()
+    session.canary("before")
+    for rung in plan(parameters):
+        session.rung(rung, session.requests(rung))
+    session.canary("after")
+
+
+def verdict(session: Session, parameters: Parameters) -> dict[str, Any]:
+    """Valid when every rung is."""
+    return session.verdict()
