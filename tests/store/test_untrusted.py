@@ -162,7 +162,7 @@ def test_what_is_not_an_artifact(sealed: list[Artifact], tmp_path: Path) -> None
 
 def test_catalog_gives_the_same_rows_and_reports_bad_files(sealed: list[Artifact], tmp_path: Path) -> None:
     bad = _tampered(sealed[0], tmp_path, HOSTILE_CONTENT[0])
-    sql = "SELECT w.seal, slope, s.subject, n FROM mean_wall_law w, (SELECT subject, count(*) n FROM osl_sweep_requests GROUP BY 1) s"
+    sql = "SELECT w.seal, slope, r.seal AS source, r.tokens FROM mean_wall_law w, osl_sweep_requests r"
     with open_untrusted_catalog([sealed[0].path, bad, sealed[1].path]) as catalog:
         assert [finding.where for finding in catalog.findings] == [str(bad)]
         assert set(catalog.documents) == {artifact.seal for artifact in sealed}

@@ -71,11 +71,29 @@ def _tree(path: str, _modified: int) -> ast.Module:
 @lru_cache(maxsize=1024)
 def _normalised(path: str, modified: int) -> str:
     """The hash of a module's syntax tree without docstrings and positions."""
-    tree = ast.parse(ast.unparse(_tree(path, modified)))
-    for node in ast.walk(tree):
-        if isinstance(node, _DEFINITIONS) and node.body and _is_docstring(node.body[0]):
-            node.body = node.body[1:]
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
+    return hashlib.sha256("".join(_tokens(_tree(path, modified))).encode()).hexdigest()
+
+
+def _tokens(node: ast.AST) -> Iterator[str]:
+    """The tree as text. Absent fields are left out: newer Pythons add some, and the hash must not change."""
+    yield f"({type(node).__name__}"
+    for name, value in ast.iter_fields(node):
+        if isinstance(value, ast.AST):
+            yield f" {name}"
+            yield from _tokens(value)
+        elif isinstance(value, list) and value:
+            items = (
+                value[1:]
+                if isinstance(node, _DEFINITIONS) and name == "body" and _is_docstring(value[0])
+                else value
+            )
+            yield f" {name}["
+            for item in items:
+                yield from _tokens(item) if isinstance(item, ast.AST) else (repr(item),)
+            yield "]"
+        elif value is not None and value != []:
+            yield f" {name}={value!r}"
+    yield ")"
 
 
 def _is_docstring(node: ast.stmt) -> bool:

@@ -15,8 +15,8 @@ TIERS = (*WEAKEST_FIRST, "derived")
 def tier_of(facts: Mapping[str, Any]) -> str:
     """`simulated` with a twin mark anywhere in the facts; `measured` with evidence; else `unverified`.
 
-    `facts["evidence"]` lists ``{"kind", "value"}``. Evidence of a real engine is a non-empty value of at
-    least two of the kinds build_info, metrics, startup_lines: one alone is too easily answered by something else.
+    `facts["evidence"]` lists ``{"kind", "value"}``. Evidence of a real engine is a non-empty value of two or
+    more of build_info, metrics, startup_lines: one alone is too easily answered by something else.
     """
     if any(TWIN_MARK in text.lower() for text in _texts(facts)):
         return "simulated"
