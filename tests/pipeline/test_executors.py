@@ -47,7 +47,7 @@ def test_stages_run_on_a_dask_cluster(project: Project) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_a_dask_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
-    from k3repro.pipeline import executors
+    from k3repro.pipeline import _executors as executors
 
     monkeypatch.setattr(executors, "_DASK_TIMEOUT", "1s")
     with (

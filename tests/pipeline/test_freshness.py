@@ -118,7 +118,7 @@ def test_a_lost_artifact_is_named(chain: Project) -> None:
 
 
 def test_code_names_the_module_that_changed(chain: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    from k3repro.pipeline import codes
+    from k3repro.pipeline import _codes as codes
 
     monkeypatch.setattr(codes, "_touched", lambda entry: True)
     monkeypatch.setattr(codes, "code_hash", lambda module: "other")
@@ -184,7 +184,7 @@ def test_a_stage_with_a_serve_is_costed_and_wants_a_target(project: Project) -> 
 
 
 def test_the_memory_of_code_hashes_sees_an_edit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from k3repro.pipeline import codes
+    from k3repro.pipeline import _codes as codes
 
     package = tmp_path / "k3repro"
     package.mkdir()

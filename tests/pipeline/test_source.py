@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from k3repro.errors import PipelineError
-from k3repro.pipeline.source import check_parameters, parse_source, read_source
+from k3repro.pipeline._source import check_parameters, parse_source, read_source
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 

@@ -1,13 +1,13 @@
 """Pipelines: stages in TOML, one notebook each, run when stale and believed only for what they sealed."""
 
-from k3repro.pipeline.executors import InlineExecutor, open_executor
-from k3repro.pipeline.freshness import Freshness, Judgement
-from k3repro.pipeline.job import Failure, Job, Outcome, Receipt
-from k3repro.pipeline.normal import normalise
-from k3repro.pipeline.plan import Plan, Planned
-from k3repro.pipeline.progress import Live, Notebook, Plain, Reporter, Row, Silent, reporter
-from k3repro.pipeline.runner import PipelineResult, StageResult, default_store, explain, run_pipeline
-from k3repro.pipeline.spec import (
+from k3repro.pipeline._executors import InlineExecutor, open_executor
+from k3repro.pipeline._freshness import Freshness, Judgement
+from k3repro.pipeline._job import Failure, Job, Outcome, Receipt
+from k3repro.pipeline._normal import normalise
+from k3repro.pipeline._plan import Plan, Planned
+from k3repro.pipeline._progress import Live, Notebook, Plain, Reporter, Row, Silent, reporter
+from k3repro.pipeline._runner import PipelineResult, StageResult, default_store, explain, run_pipeline
+from k3repro.pipeline._spec import (
     PIPELINE_KEYS,
     SERVE_KEYS,
     STAGE_KEYS,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from k3repro.errors import PipelineError
-from k3repro.pipeline.reading import count, name_list, positive, strict, typed, unknown
+from k3repro.pipeline._reading import count, name_list, positive, strict, typed, unknown
 
 PIPELINE_KEYS = ("name", "about", "cell_timeout_s")
 STAGE_KEYS = (

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from k3repro.pipeline.job import Failure, Job, Outcome, Receipt
-from k3repro.pipeline.normal import normalise
+from k3repro.pipeline._job import Failure, Job, Outcome, Receipt
+from k3repro.pipeline._normal import normalise
 
 RECEIPTS_VARIABLE = "K3REPRO_RECEIPTS"
 
@@ -49,7 +49,7 @@ def read_receipts(path: Path) -> tuple[Receipt, ...]:
 
 def _execute(job: Job, run_dir: Path) -> tuple[Any, Failure | None]:
     try:
-        from k3repro.pipeline.engine import execute
+        from k3repro.pipeline._engine import execute
     except ImportError as error:
         said = f"{error}; install the notebook tools: pip install 'k3repro[lab]'"
         return None, Failure("start", said)

@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Sequence
 
 from k3repro.errors import K3Error
-from k3repro.pipeline.job import Receipt
-from k3repro.pipeline.spec import Stage
+from k3repro.pipeline._job import Receipt
+from k3repro.pipeline._spec import Stage
 from k3repro.store import Store
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from k3repro.errors import ArtifactMissing, PipelineError
-from k3repro.pipeline.codes import Codes
-from k3repro.pipeline.files import write_atomic
-from k3repro.pipeline.job import Receipt
-from k3repro.pipeline.source import Source
-from k3repro.pipeline.spec import Pipeline, Stage
+from k3repro.pipeline._codes import Codes
+from k3repro.pipeline._files import write_atomic
+from k3repro.pipeline._job import Receipt
+from k3repro.pipeline._source import Source
+from k3repro.pipeline._spec import Pipeline, Stage
 from k3repro.store import Artifact, Store
 
 FRESH, STALE, WAITS, PRESERVED = "fresh", "stale", "waits", "preserved"

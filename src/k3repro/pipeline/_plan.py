@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from k3repro.errors import PipelineError
-from k3repro.pipeline.freshness import PRESERVED, STALE, WAITS, Freshness, Judgement
-from k3repro.pipeline.source import Source, check_parameters, read_source
-from k3repro.pipeline.spec import Pipeline, Stage
+from k3repro.pipeline._freshness import PRESERVED, STALE, WAITS, Freshness, Judgement
+from k3repro.pipeline._source import Source, check_parameters, read_source
+from k3repro.pipeline._spec import Pipeline, Stage
 
 
 @dataclass(frozen=True)

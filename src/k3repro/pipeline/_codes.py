@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import k3repro
-from k3repro.pipeline.files import write_atomic
+from k3repro.pipeline._files import write_atomic
 from k3repro.store import code_closure, code_hash
 
 _PACKAGE = Path(k3repro.__file__).parent

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from k3repro.errors import MissingExtra, TargetError, UsageError
-from k3repro.pipeline.worker import ignore_interrupts
+from k3repro.pipeline._worker import ignore_interrupts
 
 DEFAULT_JOBS = 2
 _DASK_TIMEOUT = "10s"

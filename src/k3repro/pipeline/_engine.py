@@ -20,7 +20,7 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import Engine, papermill_engines
 
-from k3repro.pipeline.job import Failure, Job
+from k3repro.pipeline._job import Failure, Job
 
 _ENGINE = "k3repro"
 _IPC_PATH_LIMIT = 80

@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from k3repro.errors import PipelineError, StageFailed
-from k3repro.pipeline.executors import open_executor
-from k3repro.pipeline.files import write_atomic
-from k3repro.pipeline.freshness import PRESERVED, STALE, WAITS, Fingerprint, Freshness
-from k3repro.pipeline.job import Job, Outcome
-from k3repro.pipeline.plan import Plan, Planned, check_kernels, make_plan
-from k3repro.pipeline.progress import Reporter, Row, Silent
-from k3repro.pipeline.source import parse_source
-from k3repro.pipeline.spec import Pipeline, Stage, load_pipeline
-from k3repro.pipeline.verify import problem
-from k3repro.pipeline.worker import run_job
+from k3repro.pipeline._executors import open_executor
+from k3repro.pipeline._files import write_atomic
+from k3repro.pipeline._freshness import PRESERVED, STALE, WAITS, Fingerprint, Freshness
+from k3repro.pipeline._job import Job, Outcome
+from k3repro.pipeline._plan import Plan, Planned, check_kernels, make_plan
+from k3repro.pipeline._progress import Reporter, Row, Silent
+from k3repro.pipeline._source import parse_source
+from k3repro.pipeline._spec import Pipeline, Stage, load_pipeline
+from k3repro.pipeline._verify import problem
+from k3repro.pipeline._worker import run_job
 from k3repro.store import Store
 
 _POLL_S = 0.2
