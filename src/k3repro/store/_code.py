@@ -38,11 +38,15 @@ def code_closure(module: str) -> list[str]:
     open_ = [module]
     while open_:
         name = open_.pop()
-        if name in found or (name != module and name.startswith(_LEFT_OUT)) or _source(name) is None:
+        if name in found or (name != module and _left_out(name)) or _source(name) is None:
             continue
         found.add(name)
         open_.extend(_imports(name))
     return sorted(found)
+
+
+def _left_out(module: str) -> bool:
+    return any(module == package or module.startswith(f"{package}.") for package in _LEFT_OUT)
 
 
 def _source(module: str) -> Path | None:
