@@ -1,0 +1,204 @@
+"""`site build`: templates and artifacts in, a verified static site out, swapped in only when every check passed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from k3repro.errors import GateFailed
+from k3repro.report import _files, _mkdocs
+from k3repro.report._figures import load_figure
+from k3repro.report._inputs import inputs_digest
+from k3repro.report._markup import canonical_json
+from k3repro.report._notebooks import notebook_pages
+from k3repro.report._pages import Page, Shipped, csv_of, read_templates, render_page
+from k3repro.report._queries import load_queries
+from k3repro.report._site import Site
+from k3repro.report._sources import Queryable, Sources
+
+__all__ = ["BuildReport", "StoreLike", "build_site"]
+
+
+class StoreLike(Protocol):
+    """What a build needs of the store."""
+
+    @property
+    def root(self) -> Path: ...
+    def catalog(self) -> Queryable: ...
+    def artifacts(self) -> Sequence[Any]: ...
+    def heads(self) -> list[str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class BuildReport:
+    """What a build did: where, how much, how long, whether anything had changed."""
+
+    site: Path
+    pages: int
+    values: int
+    artifacts: int
+    seconds: float
+    skipped: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) if name != "site" else str(self.site) for name in self.__slots__}
+
+
+def build_site(
+    site: Site, store: StoreLike, *, force: bool = False, say: Callable[[str], None] = lambda line: None
+) -> BuildReport:
+    """Build and verify `site/build`.
+
+    Raises:
+        GateFailed: a check found something; the previous build stays, the refused one is in `.generated/refused`.
+        InputError: a template, query or figure is wrong.
+    """
+    started = time.perf_counter()
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+    digest = inputs_digest(site, store)
+    if not force and (manifest := _current(site, digest)):
+        counts = manifest["counts"]
+        return BuildReport(site.build, **counts, seconds=time.perf_counter() - started, skipped=True)
+    say("rendering pages")
+    sources, shipped = _sources(site, store), Shipped()
+    pages, notebooks = _render(site, sources, shipped)
+    docs: dict[str, bytes | str] = {**pages, **_mkdocs.asset_files(site)}
+    _files.sync_tree(site.generated / "docs", docs)
+    heads = store.heads()
+    _files.write_changed(
+        site.generated / "mkdocs.yml", _mkdocs.configuration(site, list(pages), notebooks, heads)
+    )
+    say("running mkdocs")
+    staging = site.generated / "staging"
+    shutil.rmtree(staging, ignore_errors=True)
+    _mkdocs.run_mkdocs(site.generated, staging)
+    _finish(staging)
+    _ship(staging, site, store, sources, shipped)
+    say("verifying the built pages")
+    counts = _verify(site, staging, sources)
+    _write_manifest(staging, digest, heads, counts)
+    _swap(staging, site.build)
+    return BuildReport(site.build, **counts, seconds=time.perf_counter() - started, skipped=False)
+
+
+def _current(site: Site, digest: str) -> dict[str, Any] | None:
+    """The manifest of the present build when inputs and every built file are as they were."""
+    path = site.build / "manifest.json"
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        same = manifest["inputs"] == digest
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return (
+        manifest
+        if same and manifest["files"] == _files.tree_digests(site.build, skip=["manifest.json"])
+        else None
+    )
+
+
+def _sources(site: Site, store: StoreLike) -> Sources:
+    files: dict[str, tuple[str, int]] = {}
+    for artifact in store.artifacts():
+        inside = artifact.path.resolve().relative_to(store.root.resolve()).as_posix()
+        files[artifact.seal] = (f"artifacts/{inside}", artifact.path.stat().st_size)
+    return Sources(store.catalog(), load_queries(site.queries), files)
+
+
+def _render(site: Site, sources: Sources, shipped: Shipped) -> tuple[dict[str, str], dict[str, str]]:
+    pages: dict[str, str] = {}
+    for name, template in read_templates(site.pages).items():
+        pages[name] = render_page(Page(name, site, sources, shipped), template)
+    titles: dict[str, str] = {}
+    for name, (title, text) in notebook_pages(
+        site, sources, shipped, lambda n: load_figure(site.figures, n)
+    ).items():
+        pages[name], titles[name] = text, title
+    return pages, titles
+
+
+def _finish(staging: Path) -> None:
+    for name in _mkdocs.UNWANTED:
+        (staging / name).unlink(missing_ok=True)
+    for path in sorted(staging.rglob("*.map")):
+        path.unlink()
+    shutil.rmtree(staging / "search", ignore_errors=True)
+    for path in sorted(staging.rglob("*")):
+        if path.suffix == ".html":
+            path.write_text(_mkdocs.finish_html(path.read_text("utf-8")), "utf-8")
+        path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def _ship(staging: Path, site: Site, store: StoreLike, sources: Sources, shipped: Shipped) -> None:
+    """Everything an auditor needs: queries, rows, sources, cited artifacts with their inputs, the ledger."""
+    for name in sorted(shipped.queries):
+        _files.write_changed(staging / "queries" / f"{name}.sql", sources.queries[name].sql)
+        _files.write_changed(staging / "data" / f"{name}.csv", csv_of(sources, name))
+    for name, text in sorted(shipped.sources.items()):
+        _files.write_changed(staging / "sources" / name, text)
+    by_seal = {artifact.seal: artifact for artifact in store.artifacts()}
+    for seal in sorted(_with_inputs(shipped.seals, by_seal)):
+        _files.copy_file(by_seal[seal].path, staging / sources.files[seal][0])
+    for path in sorted((store.root / "ledger").glob("*.json")):
+        _files.copy_file(path, staging / "artifacts" / "ledger" / path.name)
+    for name in ("exemptions.toml", "vocabulary.toml"):
+        if (site.root / name).is_file():
+            _files.copy_file(site.root / name, staging / "gate" / name)
+
+
+def _with_inputs(seals: set[str], by_seal: dict[str, Any]) -> set[str]:
+    found, open_ = set[str](), list(seals)
+    while open_:
+        seal = open_.pop()
+        if seal in by_seal and seal not in found:
+            found.add(seal)
+            open_.extend(by_seal[seal].inputs)
+    return found
+
+
+def _verify(site: Site, staging: Path, sources: Sources) -> dict[str, int]:
+    from k3repro.report._verify import verify_tree
+
+    outcome = verify_tree(staging, sources, templates=read_templates(site.pages))
+    if outcome.findings:
+        refused = site.generated / "refused"
+        _swap(staging, refused)
+        first = outcome.findings[0]
+        more = (
+            f" ({len(outcome.findings) - 1} more: k3repro site build --json)"
+            if len(outcome.findings) > 1
+            else ""
+        )
+        raise GateFailed(
+            f"{first.what}{more}",
+            where=first.where,
+            fix=first.fix,
+            findings=[finding.as_dict() for finding in outcome.findings],
+        )
+    return {"pages": outcome.pages, "values": outcome.values, "artifacts": outcome.artifacts}
+
+
+def _write_manifest(staging: Path, digest: str, heads: list[str], counts: dict[str, int]) -> None:
+    manifest = {
+        "format": 1,
+        "inputs": digest,
+        "heads": heads,
+        "counts": counts,
+        "files": _files.tree_digests(staging, skip=["manifest.json"]),
+    }
+    _files.write_changed(staging / "manifest.json", canonical_json(manifest) + "\n")
+
+
+def _swap(new: Path, target: Path) -> None:
+    old = target.with_name(target.name + ".old")
+    shutil.rmtree(old, ignore_errors=True)
+    if target.exists():
+        os.replace(target, old)
+    os.replace(new, target)
+    shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,177 @@
+"""Figures: a Vega-Lite specification over the rows of a query, a static drawing, and the same rows as a table."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from k3repro.errors import GateFailed, InputError, MissingExtra
+from k3repro.report._markup import attributes, canonical_json, escape, script_json, sha256
+from k3repro.report._sources import Result, Sources, rows_digest
+from k3repro.report._spec import bind_data, refuse_nan
+from k3repro.report._tables import block_id, table_html
+
+__all__ = ["Drawer", "draw", "figure_html", "load_figure", "svg_of", "theme"]
+
+Drawer = Callable[[list[dict[str, Any]]], Any]
+VEGA_LITE = "v6.4"
+
+
+@lru_cache(maxsize=1)
+def theme() -> dict[str, Any]:
+    """The chart configuration that the static drawing and the live chart share."""
+    text = resources.files("k3repro.report").joinpath("assets/vega-theme.json").read_text("utf-8")
+    config: dict[str, Any] = json.loads(text)
+    return config
+
+
+def load_figure(folder: Path, name: str) -> Drawer:
+    """The `figure(rows)` function of `site/figures/NAME.py`.
+
+    Raises:
+        InputError: no such file, or it defines no `figure`.
+    """
+    path = folder / f"{name.replace('-', '_')}.py"
+    path = path if path.exists() else folder / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"k3_figure_{name.replace('-', '_')}", path)
+    if not path.exists() or spec is None or spec.loader is None:
+        known = ", ".join(sorted(item.stem for item in folder.glob("*.py"))) or "none"
+        raise InputError(f"no figure is named {name!r}", where="site/figures", fix=f"There are: {known}.")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if not callable(getattr(module, "figure", None)):
+        raise InputError(
+            "no function figure(rows)", where=f"site/figures/{path.name}", fix="Define figure(rows)."
+        )
+    drawer: Drawer = module.figure
+    return drawer
+
+
+def draw(
+    sources: Sources, name: str, query: str, drawer: Drawer, where: Mapping[str, Any] | None, description: str
+) -> dict[str, Any]:
+    """The finished specification: bound data, description, provenance in `usermeta`.
+
+    Raises:
+        InputError: NaN, too many rows, no description. GateFailed: data of its own.
+    """
+    place = f"figure {name}"
+    result = sources.result(query)
+    rows = chart_rows(result, where)
+    chart = drawer([dict(row) for row in rows])
+    spec: dict[str, Any] = chart if isinstance(chart, dict) else chart.to_dict()
+    refuse_nan(spec, place)
+    spec.pop("config", None)
+    spec = bind_data(spec, rows, place)
+    spec["description"] = description or spec.get("description", "")
+    if not spec["description"]:
+        raise InputError(
+            "a chart without a description", where=place, fix="Say what it shows: description=..."
+        )
+    spec["usermeta"] = {
+        "name": name,
+        "query": query,
+        "where": dict(where or {}),
+        "sql": result.query.sha256,
+        "artifacts": cited_seals(sources, result, where, place),
+        "data": rows_digest(spec["datasets"]["rows"]),
+    }
+    return spec
+
+
+def chart_rows(result: Result, where: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """The rows a chart draws: the query's without seals (they stand in `usermeta`)."""
+    keep = [name for name in result.columns if "seal" not in name.split("_")]
+    rows = [{name: row[name] for name in keep} for row in result.select(where)]
+    for row in rows:
+        if any(isinstance(value, int) and abs(value) > 2**53 for value in row.values()):
+            raise InputError(
+                "an integer beyond 2^53 would be rounded by the browser",
+                where=result.query.name,
+                fix="Cast it in SQL.",
+            )
+    return rows
+
+
+def cited_seals(sources: Sources, result: Result, where: Mapping[str, Any] | None, place: str) -> list[str]:
+    """Every artifact the rows cite, sorted."""
+    seals: set[str] = set()
+    for row in result.select(where):
+        for name in row:
+            if "seal" in name.split("_") and row[name]:
+                seals.update(sources.cite(row, result.query.column(name), place).seals)
+                seals.update(row[name] if isinstance(row[name], list) else [row[name]])
+    return sorted(seals)
+
+
+_DRAWN: dict[str, str] = {}
+
+
+def svg_of(spec: dict[str, Any]) -> str:
+    """The static drawing of a specification: same bytes for the same specification, no request to anywhere.
+
+    Raises:
+        MissingExtra: vl-convert is not installed. GateFailed: the specification does not compile.
+    """
+    try:
+        import vl_convert
+    except ImportError:
+        raise MissingExtra("charts need vl-convert", fix="pip install 'k3repro[site]'") from None
+    key = sha256(canonical_json(spec))
+    if key not in _DRAWN:
+        os.environ.setdefault("TZ", "UTC")
+        drawn = {**spec, "config": theme()}
+        try:
+            _DRAWN[key] = vl_convert.vegalite_to_svg(drawn, vl_version=VEGA_LITE, allowed_base_urls=[])
+        except ValueError as error:
+            raise GateFailed(
+                f"the chart does not compile: {str(error).splitlines()[0]}", where="figure"
+            ) from None
+    return _DRAWN[key]
+
+
+def figure_html(
+    sources: Sources,
+    name: str,
+    query: str,
+    drawer: Drawer,
+    *,
+    caption: str = "",
+    description: str = "",
+    where: Mapping[str, Any] | None = None,
+    data_link: str = "",
+    base: str = "",
+) -> str:
+    """`<figure>`: static drawing, specification for the live chart, caption, and the rows as a table."""
+    result = sources.result(query)
+    if not result.select(where):
+        return empty_html(result.query.empty, caption)
+    spec = draw(sources, name, query, drawer, where, description)
+    columns = list(spec["datasets"]["rows"][0])
+    table = table_html(sources, query, where=where, columns=columns, base=base).replace("{caption}", "")
+    ident = block_id("f", query, where, name)
+    pairs: dict[str, object] = {"class": "k3-figure", "id": ident, "data-query": query, "data-figure": name}
+    return (
+        f"<figure{attributes(pairs)}>\n"
+        f'<div class="k3-chart"><div class="k3-static">{one_line(svg_of(spec))}</div></div>\n'
+        f'<script type="application/json" class="k3-spec">{script_json(spec)}</script>\n'
+        f"<figcaption>{caption}</figcaption>\n"
+        f'<details class="k3-rows"><summary>The rows of this figure</summary>\n'
+        f'<div class="k3-scroll">{table}</div>{data_link}</details>\n</figure>'
+    )
+
+
+def one_line(svg: str) -> str:
+    """SVG inert for Markdown: no newlines, and none of the characters it would pair up."""
+    return " ".join(svg.split("\n"))
+
+
+def empty_html(reason: str, caption: str) -> str:
+    """What stands where a query is declared to be empty."""
+    return f'<p class="k3-empty">{caption} <em>No rows: {escape(reason)}.</em></p>'

@@ -1,0 +1,63 @@
+"""Files of a build: written only when bytes differ, hashed, compared."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+__all__ = ["digest_of_files", "file_sha256", "sync_tree", "tree_digests", "write_changed"]
+
+
+def write_changed(path: Path, data: bytes | str) -> bool:
+    """Write unless the file holds these bytes already; whether it was written."""
+    raw = data.encode() if isinstance(data, str) else data
+    if path.is_file() and path.read_bytes() == raw:
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.write_bytes(raw)
+    temporary.chmod(0o644)  # the umask of whoever builds must not show
+    os.replace(temporary, path)
+    return True
+
+
+def sync_tree(root: Path, files: Mapping[str, bytes | str]) -> None:
+    """Make `root` hold exactly `files`; untouched files keep their times."""
+    for name, data in files.items():
+        write_changed(root / name, data)
+    for path in sorted(root.rglob("*"), reverse=True):
+        if path.is_dir():
+            if not any(path.iterdir()):
+                path.rmdir()
+        elif path.relative_to(root).as_posix() not in files:
+            path.unlink()
+
+
+def file_sha256(path: Path) -> str:
+    """Hex SHA-256 of a file."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def tree_digests(root: Path, *, skip: Iterable[str] = ()) -> dict[str, str]:
+    """Path -> SHA-256 for every file below `root`, sorted."""
+    left_out = set(skip)
+    paths = (path for path in sorted(root.rglob("*")) if path.is_file())
+    names = {path.relative_to(root).as_posix(): path for path in paths}
+    return {name: file_sha256(path) for name, path in names.items() if name not in left_out}
+
+
+def digest_of_files(entries: Mapping[str, str]) -> str:
+    """One digest over names and digests."""
+    text = "".join(f"{name}\0{digest}\n" for name, digest in sorted(entries.items()))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy bytes with mode 644."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+    target.chmod(0o644)

@@ -1,0 +1,40 @@
+"""Built pages as trees, and subtrees as values that can be compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import lxml.html
+
+__all__ = ["fragment", "parse_page", "shape", "without"]
+
+
+def parse_page(data: bytes) -> Any:
+    """The document of a page (UTF-8)."""
+    return lxml.html.document_fromstring(data, parser=lxml.html.HTMLParser(encoding="utf-8"))
+
+
+def fragment(html: str) -> Any:
+    """The one element that `html` describes."""
+    return lxml.html.fragment_fromstring(html, parser=lxml.html.HTMLParser(encoding="utf-8"))
+
+
+def shape(element: Any, *, skip: str = "") -> tuple[Any, ...]:
+    """Tag, attributes, texts and children, for comparison; children with tag `skip` are left out."""
+    children = [child for child in element if child.tag != skip]
+    inner = tuple((shape(child, skip=skip), _clean(child.tail)) for child in children)
+    first = _clean(element.text) if not skip or not len(element) else _clean(element.text).strip()
+    return (str(element.tag), tuple(sorted(element.attrib.items())), first, inner)
+
+
+def without(element: Any, *names: str) -> Any:
+    """The element, some attributes removed (it is changed)."""
+    for name in names:
+        element.attrib.pop(name, None)
+    return element
+
+
+def _clean(text: str | None) -> str:
+    """Layout whitespace that holds a newline means nothing between elements."""
+    value = text or ""
+    return "" if not value.strip(" \n\t") else value

@@ -1,0 +1,188 @@
+"""Run mkdocs over generated Markdown and make what it wrote the same everywhere and strict in the browser."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from k3repro.errors import GateFailed, InputError, MissingExtra
+from k3repro.report._figures import theme
+from k3repro.report._markup import canonical_json, script_json
+from k3repro.report._site import Site
+
+__all__ = ["asset_files", "configuration", "content_policy", "finish_html", "package_assets", "run_mkdocs"]
+
+_INLINE = re.compile(r"<script(?![^>]*\bsrc=)(?![^>]*application/json)[^>]*>(.*?)</script>", re.DOTALL)
+_GENERATOR = re.compile(r'\s*<meta name="generator"[^>]*>')
+_CONFIG = re.compile(r'(<script id="__config" type="application/json">)(.*?)(</script>)', re.DOTALL)
+# What a build leaves that depends on the day, or needs a server.
+UNWANTED = ("sitemap.xml", "sitemap.xml.gz", "404.html", "objects.inv")
+
+
+def vega_bundle() -> str:
+    """vega, vega-lite and vega-embed as one script: shipped once, the same bytes on each call."""
+    try:
+        import vl_convert
+    except ImportError:
+        raise MissingExtra("charts need vl-convert", fix="pip install 'k3repro[site]'") from None
+    bundle: str = vl_convert.javascript_bundle(vl_version="v6.4")
+    return bundle
+
+
+def package_assets() -> dict[str, bytes | str]:
+    """Scripts and styles that every page loads, by their path in the site."""
+    package = resources.files("k3repro.report").joinpath("assets")
+    files: dict[str, bytes | str] = {
+        f"assets/k3/{name}": package.joinpath(name).read_bytes() for name in ("k3.css", "k3.js", "icon.svg")
+    }
+    files["assets/k3/theme.js"] = f"window.k3Theme={canonical_json(theme())};\n"
+    files["assets/k3/vega.js"] = vega_bundle()
+    return files
+
+
+def asset_files(site: Site) -> dict[str, bytes | str]:
+    """The package's assets, and what `site/assets` adds."""
+    files = package_assets()
+    for path in sorted(site.assets.rglob("*")) if site.assets.is_dir() else []:
+        if path.is_file():
+            files[f"assets/site/{path.relative_to(site.assets).as_posix()}"] = path.read_bytes()
+    return files
+
+
+def configuration(
+    site: Site, pages: Sequence[str], notebooks: Mapping[str, str], heads: Sequence[str]
+) -> str:
+    """`mkdocs.yml` as mkdocs gets it: the site's own, navigation reduced to pages that exist, ledger heads added.
+
+    Raises:
+        InputError: the file is not a mapping with `site_name` and `nav`.
+    """
+    path = site.root / "mkdocs.yml"
+    try:
+        config: dict[str, Any] = yaml.safe_load(path.read_text("utf-8"))
+        nav = [entry for item in config["nav"] if (entry := _existing(item, set(pages)))]
+    except (yaml.YAMLError, KeyError, TypeError) as error:
+        raise InputError(
+            f"cannot be read: {error!r}", where=str(path), fix="It needs site_name and nav."
+        ) from None
+    named = set(_named(nav))
+    rest = [{_title(page): page} for page in pages if page not in named and page not in notebooks]
+    if notebooks:
+        rest.append({"Notebooks": [{title: page} for page, title in sorted(notebooks.items())]})
+    config["nav"] = nav + rest
+    config["docs_dir"], config["use_directory_urls"] = "docs", False
+    config["theme"]["custom_dir"] = str(site.root / "overrides")
+    config.setdefault("extra", {})["k3_heads"] = list(heads)
+    config["extra_css"] = ["assets/k3/k3.css"]
+    config["extra_javascript"] = ["assets/k3/theme.js", "assets/k3/k3.js"]
+    return yaml.safe_dump(config, sort_keys=True, allow_unicode=True)
+
+
+def _existing(item: Any, pages: set[str]) -> Any:
+    if isinstance(item, str):
+        return item if item in pages else None
+    title, target = next(iter(item.items()))
+    if isinstance(target, str):
+        return item if target in pages else None
+    children = [child for entry in target if (child := _existing(entry, pages))]
+    return {title: children} if children else None
+
+
+def _named(nav: Sequence[Any]) -> list[str]:
+    found: list[str] = []
+    for item in nav:
+        target = item if isinstance(item, str) else next(iter(item.values()))
+        found += [target] if isinstance(target, str) else _named(target)
+    return found
+
+
+def _title(page: str) -> str:
+    return page.rsplit("/", 1)[-1].removesuffix(".md").replace("-", " ").capitalize()
+
+
+def run_mkdocs(folder: Path, target: Path) -> None:
+    """Build `folder/mkdocs.yml` into `target`, in a process whose date, zone, locale and hash seed are fixed.
+
+    Raises:
+        GateFailed: mkdocs warns or fails; its first line is the reason.
+    """
+    environment = {
+        **os.environ,
+        "NO_MKDOCS_2_WARNING": "1",
+        "SOURCE_DATE_EPOCH": "315532800",
+        "TZ": "UTC",
+        "LC_ALL": "C.UTF-8",
+        "PYTHONHASHSEED": "0",
+        "PYTHONWARNINGS": "ignore",
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--quiet",
+        "--strict",
+        "-f",
+        "mkdocs.yml",
+        "-d",
+        str(target),
+    ]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        lines = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+        reason = next(
+            (line for line in lines if "ERROR" in line or "WARNING" in line), lines[0] if lines else "?"
+        )
+        if "No module named mkdocs" in reason:
+            raise MissingExtra("the site needs mkdocs-material", fix="pip install 'k3repro[site]'")
+        raise GateFailed(reason.strip(), where="mkdocs", fix="Mend the page or site/mkdocs.yml.")
+
+
+def finish_html(html: str) -> str:
+    """A page without its generator mark, with a content security policy that names its inline scripts by hash."""
+    html = _CONFIG.sub(_shorten_config, _GENERATOR.sub("", html))
+    policy = content_policy(html)
+    return html.replace('<meta charset="utf-8">', f'<meta charset="utf-8">\n      {policy}', 1)
+
+
+def _shorten_config(match: re.Match[str]) -> str:
+    """The theme's configuration without search, which this site does not load."""
+    config = json.loads(match.group(2))
+    config.pop("search", None)
+    texts = config.get("translations", {})
+    config["translations"] = {key: text for key, text in texts.items() if not key.startswith("search.")}
+    return match.group(1) + script_json(config) + match.group(3)
+
+
+def content_policy(html: str) -> str:
+    """Scripts: files of the site and the theme's inline ones by hash; no network, no frames, no eval.
+
+    `style-src` keeps 'unsafe-inline': Vega and the theme set style attributes.
+    """
+    hashes = sorted({f"'sha256-{_base64(text)}'" for text in _INLINE.findall(html)})
+    rules = (
+        "default-src 'none'",
+        f"script-src 'self' {' '.join(hashes)}".rstrip(),
+        "style-src 'self' 'unsafe-inline'",
+        "img-src 'self' data:",
+        "font-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+    )
+    return f'<meta http-equiv="Content-Security-Policy" content="{"; ".join(rules)}">'
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,238 @@
+"""Page templates into plain Markdown: Jinja2 with the few functions that bring numbers onto a page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from k3repro.errors import InputError, K3Error
+from k3repro.report._csv import rows_csv
+from k3repro.report._figures import Drawer, empty_html, figure_html, load_figure
+from k3repro.report._markup import attributes, escape, script_json, sha256
+from k3repro.report._site import Site
+from k3repro.report._sources import Sources
+from k3repro.report._tables import block_id, table_html
+from k3repro.report._values import badge, relation_badge, value_html
+
+__all__ = ["Page", "Shipped", "render_page"]
+
+
+@dataclass
+class Shipped:
+    """What the pages of a build refer to, and so must travel with the site."""
+
+    queries: set[str] = field(default_factory=set)
+    seals: set[str] = field(default_factory=set)
+    sources: dict[str, str] = field(default_factory=dict)  # path below sources/ -> text
+
+
+@dataclass
+class Page:
+    """One page while it is rendered: its place, and what it may call."""
+
+    name: str  # "about/limits.md"
+    site: Site
+    sources: Sources
+    shipped: Shipped
+    used: set[str] = field(default_factory=set)
+    seen: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def base(self) -> str:
+        """How this page reaches the root of the site."""
+        return "../" * self.name.count("/")
+
+    def value(self, query: str, column: str, **options: Any) -> str:
+        """`{{ value("wall-law", "c0", where={...}, format=".2f") }}`"""
+        return self._unique(self._use(query, lambda: value_html(self.sources, query, column, **options)))
+
+    def table(
+        self,
+        query: str,
+        caption: str = "",
+        where: Mapping[str, Any] | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> str:
+        """`{{ table("wall-law", caption="...") }}`, alone on its line."""
+        if not caption:
+            raise InputError(
+                "a table without a caption", where=f"table {query}", fix='Say what it shows: caption="..."'
+            )
+
+        def build() -> str:
+            if not self.sources.result(query).select(where):
+                return empty_html(self.sources.result(query).query.empty, caption)
+            table = table_html(self.sources, query, where=where, columns=columns, base=self.base)
+            table = table.replace("{caption}", f"<caption>{caption}</caption>\n", 1)
+            ident = block_id("t", query, where, list(columns or ()))
+            return f'<div class="k3-table" id="{ident}"><div class="k3-scroll">{table}</div>{self.downloads(query)}</div>'
+
+        return self._block(self._use(query, build))
+
+    def figure(
+        self,
+        name: str,
+        query: str,
+        caption: str = "",
+        description: str = "",
+        where: Mapping[str, Any] | None = None,
+        drawer: Drawer | None = None,
+    ) -> str:
+        """`{{ figure("wall", "wall-law", caption="...", description="...") }}`, alone on its line."""
+
+        def build() -> str:
+            draw = drawer or load_figure(self.site.figures, name)
+            return figure_html(
+                self.sources, name, query, draw,
+                caption=caption, description=description, where=where, data_link=self.downloads(query), base=self.base,
+            )  # fmt: skip
+
+        return self._block(self._use(query, build))
+
+    def relation(self, query: str, where: Mapping[str, Any] | None = None) -> str:
+        """The relation of a pair that stands in a sentence."""
+        rows = self._use(query, lambda: self.sources.result(query).select(where))
+        relations = {row.get("relation") for row in rows}
+        if len(relations) != 1 or None in relations:
+            raise InputError(
+                "not one relation", where=f"relation {query}", fix="Narrow `where` to rows of one relation."
+            )
+        return relation_badge(str(relations.pop()), query, where)
+
+    def source(self, path: str, language: str = "") -> str:
+        """A file of the repository, verbatim, in an element whose bytes are hashed against it."""
+        file = (self.site.root.parent / path).resolve()
+        if not file.is_relative_to(self.site.root.parent.resolve()) or not file.is_file():
+            raise InputError(
+                f"no file {path!r} in the repository", where=self.name, fix="Name it from its root."
+            )
+        return self._block(self.code(path, file.read_text("utf-8"), language or file.suffix[1:]))
+
+    def code(self, path: str, text: str, language: str = "") -> str:
+        """`text` as source code, shipped below `sources/` so that audit can compare."""
+        self.shipped.sources[path] = text
+        pairs: dict[str, object] = {
+            "data-source": path,
+            "data-sha256": sha256(text),
+            "data-language": language,
+        }
+        return f'<pre class="k3-source"><code{attributes(pairs)}>{escape(text)}</code></pre>'
+
+    def sql(self, query: str) -> str:
+        """The SQL of a named query, folded."""
+        text = self._use(query, lambda: self.sources.result(query).query.sql)
+        code = self.code(f"queries/{query}.sql", text, "sql")
+        return self._block(f'<details class="k3-rows"><summary>SQL</summary>{code}</details>')
+
+    def exists(self, page: str) -> bool:
+        """Whether a page of that name has a template."""
+        return (self.site.pages / page).is_file()
+
+    def downloads(self, query: str) -> str:
+        """Links to the rows and to the SQL of a query."""
+        return (
+            f'<p class="k3-source-links"><a href="{self.base}data/{query}.csv" download>CSV</a>'
+            f'<a href="{self.base}queries/{query}.sql">SQL</a></p>'
+        )
+
+    def provenance(self) -> str:
+        """What the hover cards of this page read: SQL by query, facts by artifact."""
+        if not self.used:
+            return ""
+        seals = sorted({seal for name in self.used for seal in result_seals(self.sources, name)})
+        data = {
+            "queries": {name: self.sources.result(name).query.sql for name in sorted(self.used)},
+            "artifacts": {seal: artifact_facts(self.sources, seal) for seal in seals},
+            "base": self.base,
+        }
+        return f'\n\n<script type="application/json" class="k3-provenance">{script_json(data)}</script>\n'
+
+    def _use(self, query: str, action: Callable[[], Any]) -> Any:
+        made = action()
+        self.used.add(query)
+        self.shipped.queries.add(query)
+        self.shipped.seals.update(result_seals(self.sources, query))
+        return made
+
+    def _unique(self, element: str) -> str:
+        """A second element of the same key gets a numbered id, the first keeps the permanent one."""
+        match = re.search(r' id="([^"]+)"', element)
+        if match is None:
+            return element
+        count = self.seen[match.group(1)] = self.seen.get(match.group(1), 0) + 1
+        return (
+            element if count == 1 else element.replace(match.group(0), f' id="{match.group(1)}-{count}"', 1)
+        )
+
+    def _block(self, element: str) -> str:
+        return f"\n\n{self._unique(element)}\n\n"
+
+
+def result_seals(sources: Sources, query: str) -> set[str]:
+    """Every artifact that the rows of a query cite."""
+    result = sources.result(query)
+    seals: set[str] = set()
+    for row in result.rows:
+        for name in result.columns:
+            if "seal" in name.split("_") and row[name]:
+                seals.update(row[name] if isinstance(row[name], list) else [row[name]])
+    return seals
+
+
+def artifact_facts(sources: Sources, seal: str) -> dict[str, Any]:
+    """What a hover card says about an artifact."""
+    row = sources.artifacts[seal]
+    keep = ("data", "name", "subject", "kind", "tier", "basis", "run_id", "clock", "producer")
+    facts = {key: row[key] for key in keep if row.get(key)}
+    return {**facts, "file": sources.files.get(seal, ("", 0))[0]}
+
+
+def render_page(page: Page, template: str) -> str:
+    """The Markdown of one page.
+
+    Raises:
+        K3Error: with the page and line that asked for what cannot be given.
+    """
+    environment = jinja2.Environment(
+        undefined=jinja2.StrictUndefined, autoescape=False, keep_trailing_newline=True
+    )
+    names = ("value", "table", "figure", "relation", "source", "sql", "exists")
+    functions: dict[str, Any] = {name: getattr(page, name) for name in names}
+    try:
+        text = environment.from_string(template).render(**functions, tier=badge)
+    except jinja2.TemplateError as error:
+        line = getattr(error, "lineno", None)
+        raise InputError(str(error), where=f"site/pages/{page.name}{f':{line}' if line else ''}") from None
+    except TypeError as error:
+        raise InputError(str(error), where=_place(page.name, error), fix="See docs/report.md.") from None
+    except K3Error as error:
+        error.where = f"{_place(page.name, error)} ({error.where})"
+        raise
+    return text.rstrip() + page.provenance() + "\n"
+
+
+def _place(name: str, error: BaseException) -> str:
+    """`site/pages/NAME:LINE`, the line from the frame that Jinja maps to the template."""
+    line, trace = 0, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == "<template>":
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return f"site/pages/{name}:{line}" if line else f"site/pages/{name}"
+
+
+def csv_of(sources: Sources, query: str) -> str:
+    """The rows of a query as CSV, units in the header."""
+    return rows_csv(sources.result(query))
+
+
+def read_templates(folder: Path) -> dict[str, str]:
+    """Every `*.md` below a folder, by its path in the site."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in sorted(folder.rglob("*.md"))
+    }

@@ -1,0 +1,154 @@
+"""Named queries: SQL files that say, in their leading comments, what their columns are.
+
+    -- title: Wall time of a wave against its reply length
+    -- column osl: {label = "Reply length", unit = "tokens"}
+    -- column wall_s: {label = "Wall", unit = "s", format = ".2f"}
+    -- empty: no run of this probe exists for every platform
+    SELECT seal, osl, wall_s FROM ... ORDER BY osl
+
+The rest of the comment lines are for people.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from k3repro.errors import InputError
+from k3repro.report._markup import sha256
+
+__all__ = ["ColumnSpec", "Query", "load_queries", "parse_query"]
+
+_KEYS = {
+    "label",
+    "unit",
+    "format",
+    "seal",
+    "statistic",
+    "n",
+    "difference",
+    "interval",
+    "compares",
+    "hide",
+    "kind",
+}
+_COLUMN = re.compile(r"column\s+([A-Za-z_][\w]*)\s*:\s*(\{.*\})")
+_NAME = re.compile(r"[a-z][a-z0-9-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSpec:
+    """What a column of a query is: label and unit for the reader, format, and the rules it is under.
+
+    seal: the column that cites this column's artifacts (default `seal`). statistic: `p99`, `median`, ...;
+    n: the column with its sample size. difference: published minus predicted and its kin. interval: what it
+    is taken over (`serves`). compares: what it orders (`platforms`). kind: `digest`, `json`, `code` or `file` (of a seal).
+    """
+
+    name: str
+    label: str
+    unit: str = ""
+    format: str | None = None
+    seal: str = "seal"
+    statistic: str = ""
+    n: str = ""
+    difference: bool = False
+    interval: str = ""
+    compares: str = ""
+    hide: bool = False
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One named SELECT with the description of its columns."""
+
+    name: str
+    sql: str
+    title: str = ""
+    empty: str = ""
+    columns: dict[str, ColumnSpec] = field(default_factory=dict)
+
+    @property
+    def sha256(self) -> str:
+        return sha256(self.sql)
+
+    def column(self, name: str) -> ColumnSpec:
+        """The description of a column; a plain one when the query says nothing about it."""
+        return self.columns.get(name) or _guess(name)
+
+
+def _guess(name: str) -> ColumnSpec:
+    label = name.replace("_", " ")
+    difference = bool(re.search(r"(^|_)(diff|difference|delta|deviation|error|ratio)(_|$)", name))
+    statistic = re.search(r"(?:^|_)(p\d{2,3}|median)(?:_|$)", name)
+    return ColumnSpec(name, label, difference=difference, statistic=statistic.group(1) if statistic else "")
+
+
+def parse_query(name: str, text: str) -> Query:
+    """A query from the text of its file.
+
+    Raises:
+        InputError: bad name, a column line that does not parse, or several rows without ORDER BY.
+    """
+    where = f"site/queries/{name}.sql"
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f"{name!r} is not a query name", where=where, fix="Use lower-case letters, digits, hyphens."
+        )
+    text = text.replace("\r\n", "\n").strip() + "\n"
+    title, empty, columns = "", "", {}
+    for line in text.splitlines():
+        if not line.startswith("--"):
+            continue
+        comment = line[2:].strip()
+        if comment.startswith("title:"):
+            title = comment[6:].strip()
+        elif comment.startswith("empty:"):
+            empty = comment[6:].strip()
+        elif match := _COLUMN.fullmatch(comment):
+            columns[match.group(1)] = _column(match.group(1), match.group(2), where)
+        elif comment.startswith("column "):
+            raise InputError(
+                f"cannot read {comment!r}", where=where, fix='Write -- column NAME: {label = "..."}'
+            )
+    if not re.search(r"\border\s+by\b", text, re.IGNORECASE):
+        raise InputError(
+            "the query has no ORDER BY", where=where, fix="Order the rows, or the site has no fixed bytes."
+        )
+    return Query(name, text, title, empty, columns)
+
+
+def _column(name: str, table: str, where: str) -> ColumnSpec:
+    try:
+        raw = tomllib.loads(f"x = {table}")["x"]
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"column {name}: {error}", where=where, fix="Write a TOML inline table.") from None
+    unknown = sorted(set(raw) - _KEYS)
+    if unknown:
+        raise InputError(
+            f"column {name}: unknown key {unknown[0]!r}", where=where, fix=f"Known: {sorted(_KEYS)}."
+        )
+    guess = _guess(name)
+    return ColumnSpec(
+        name,
+        label=str(raw.get("label", guess.label)),
+        unit=str(raw.get("unit", "")),
+        format=raw.get("format"),
+        seal=str(raw.get("seal", "seal")),
+        statistic=str(raw.get("statistic", guess.statistic)),
+        n=str(raw.get("n", "")),
+        difference=bool(raw.get("difference", guess.difference)),
+        interval=str(raw.get("interval", "")),
+        compares=str(raw.get("compares", "")),
+        hide=bool(raw.get("hide", False)),
+        kind=str(raw.get("kind", "")),
+    )
+
+
+def load_queries(folder: Path) -> dict[str, Query]:
+    """Every `NAME.sql` of a folder, by name."""
+    paths = sorted(folder.glob("*.sql")) if folder.is_dir() else []
+    return {path.stem: parse_query(path.stem, path.read_text("utf-8")) for path in paths}

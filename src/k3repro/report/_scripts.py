@@ -1,0 +1,129 @@
+"""Scripts and styles of a built site: those of the installed packages, byte for byte, and nothing from elsewhere.
+
+A script that nobody knows could change any number when the page is viewed, so an audit does not accept one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from k3repro.report._files import file_sha256
+from k3repro.report._finding import Finding
+from k3repro.report._grammar import Grammar
+from k3repro.report._markup import sha256
+from k3repro.report._mkdocs import content_policy, package_assets
+
+__all__ = ["check_files", "check_page_scripts", "is_installed"]
+
+_CODE = frozenset({".js", ".mjs", ".css", ".wasm", ".svg"})
+_JINJA = re.compile(r"\{\{.*?\}\}")
+_LOADS = {
+    "script": ("src",),
+    "link": ("href",),
+    "img": ("src", "srcset"),
+    "source": ("src", "srcset"),
+    "use": ("href",),
+}
+_DATA_SCRIPTS = ("k3-spec", "k3-provenance")
+
+
+@lru_cache(maxsize=1)
+def _installed() -> frozenset[str]:
+    """SHA-256 of every script and style that k3repro's site may hold."""
+    folder = Path(str(resources.files("material").joinpath("templates/assets")))
+    theme = {file_sha256(path) for path in folder.rglob("*") if path.suffix in {*_CODE, ".map"}}
+    return frozenset(theme | {sha256(data) for data in package_assets().values()})
+
+
+@lru_cache(maxsize=1)
+def _inline() -> tuple[re.Pattern[str], ...]:
+    """The theme's inline scripts, with a hole where it writes the path of the page's root."""
+    folder = Path(str(resources.files("material").joinpath("templates/partials/javascripts")))
+    texts = [path.read_text("utf-8") for path in sorted(folder.glob("*.html"))]
+    bodies = [body for text in texts for body in re.findall(r"<script>(.*?)</script>", text, re.DOTALL)]
+    return tuple(re.compile(r"[./]*".join(map(re.escape, _JINJA.split(body)))) for body in bodies)
+
+
+def is_installed(name: str, path: Path) -> bool:
+    """Whether a file has the bytes of a script or style of the installed packages."""
+    return file_sha256(path) in _installed()
+
+
+def check_files(root: Path) -> list[Finding]:
+    """Findings for script and style files that no installed package owns."""
+    findings = []
+    for path in sorted(root.rglob("*")):
+        name = path.relative_to(root).as_posix()
+        if path.is_symlink():
+            findings.append(Finding(name, "a link leads out of what is checked", "file", "Ship files only."))
+        elif path.suffix in _CODE and path.is_file() and not is_installed(name, path):
+            fix = (
+                "Built by another version? Audit with that one; else it could change any number when viewed."
+            )
+            findings.append(
+                Finding(name, "is not a script or style of the installed packages", "script", fix)
+            )
+    return findings
+
+
+def check_page_scripts(name: str, root: Any, data: bytes, grammar: Grammar) -> Iterator[Finding]:
+    """Findings about scripts inside a page, handlers, outside addresses and its content security policy."""
+    for element in root.iter():
+        if isinstance(element.tag, str):
+            yield from (
+                Finding(f"{name} <{element.tag}>", what, "script") for what in _element(element, grammar)
+            )
+    if content_policy(data.decode("utf-8", "replace")).encode() not in data:
+        yield Finding(name, "its content security policy does not name just its own scripts", "script")
+
+
+def _element(element: Any, grammar: Grammar) -> Iterator[str]:
+    for key, value in element.attrib.items():
+        if key.startswith("on"):
+            yield f"the handler {key}"
+        if "javascript:" in re.sub(r"\s", "", value).lower():
+            yield f"a script in {key}"
+    for key in _LOADS.get(element.tag, ()):
+        value = element.get(key) or ""
+        if (
+            re.match(r"\s*(?:[a-z][a-z0-9+.-]*:|//)", value, re.IGNORECASE)
+            and element.get("rel") != "canonical"
+        ):
+            yield f"{value[:60]!r} is loaded from outside"
+    if element.tag == "script" and not element.get("src"):
+        yield from _inline_script(element, grammar)
+    if element.tag == "meta" and (element.get("http-equiv") or "").lower() == "refresh":
+        yield "a page that leads elsewhere by itself"
+
+
+def _inline_script(element: Any, grammar: Grammar) -> Iterator[str]:
+    text = element.text or ""
+    if element.get("type") == "application/json":
+        known = any(kind in (element.get("class") or "").split() for kind in _DATA_SCRIPTS)
+        if element.get("id") == "__config":
+            yield from _config(text, grammar)
+        elif not known:
+            yield "data that no check knows"
+    elif not any(pattern.fullmatch(text) for pattern in _inline()):
+        yield f"an inline script that is not the theme's: {text[:40]!r}"
+
+
+def _config(text: str, grammar: Grammar) -> Iterator[str]:
+    """The theme's configuration: its texts pass the gate, and it names no other script."""
+    try:
+        config = json.loads(text)
+        texts = [*config["translations"].values(), *config["features"], config["base"]]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        yield "the theme's configuration is malformed"
+        return
+    if set(config) - {"base", "features", "translations", "annotate", "tags", "version", "search"}:
+        yield "the theme's configuration has keys of its own"
+    yield from (
+        f"{token!r} in the theme's configuration" for item in texts for token in grammar.numbers(str(item))
+    )

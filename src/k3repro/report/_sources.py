@@ -1,0 +1,197 @@
+"""Rows for pages: named queries over a catalog, once each, with the artifacts every row cites."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Protocol
+
+from k3repro.errors import GateFailed, InputError
+from k3repro.report._markup import canonical_json, sha256
+from k3repro.report._queries import ColumnSpec, Query
+
+__all__ = ["Citation", "Queryable", "Result", "Sources"]
+
+# Weakest first: a row that cites several artifacts is as strong as the weakest of them.
+_STRENGTH = ("unverified", "simulated", "published", "measured", "config")
+_COUNTS = ("n", "n_requests", "n_runs", "n_serves", "n_allocations")
+
+
+class Queryable(Protocol):
+    """What a catalog offers: the store's own, or one over a stranger's files."""
+
+    def query(self, sql: str, parameters: Any = ...) -> list[dict[str, Any]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """Where a cell comes from: seals, tier, weakest basis, sample sizes."""
+
+    seals: tuple[str, ...]
+    tier: str
+    basis: str
+    n: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """The rows of one query, JSON values only."""
+
+    query: Query
+    rows: list[dict[str, Any]]
+    columns: tuple[str, ...]
+
+    def select(self, where: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+        """The rows whose columns equal `where`.
+
+        Raises:
+            InputError: `where` names a column the query does not return.
+        """
+        wanted = dict(where or {})
+        for name in wanted:
+            self.require(name)
+        return [row for row in self.rows if all(row[name] == value for name, value in wanted.items())]
+
+    def require(self, column: str) -> ColumnSpec:
+        """The description of a column that must exist."""
+        if self.rows and column not in self.columns:
+            raise InputError(
+                f"the query returns no column {column!r}",
+                where=f"site/queries/{self.query.name}.sql",
+                fix=f"It returns: {', '.join(self.columns)}.",
+            )
+        return self.query.column(column)
+
+    def visible(self) -> list[str]:
+        """Columns a table shows when nobody chose: all but seals, counts the card shows, and hidden ones."""
+        return [name for name in self.columns if not _is_seal(name) and not self.query.column(name).hide]
+
+
+def _is_seal(name: str) -> bool:
+    return name == "seal" or name.startswith("seal_") or name.endswith(("_seal", "_seals"))
+
+
+@dataclass
+class Sources:
+    """Named queries over one catalog, and the files that ship with the site."""
+
+    catalog: Queryable
+    queries: dict[str, Query]
+    files: dict[str, tuple[str, int]] = field(default_factory=dict)  # seal -> (path in the site, bytes)
+    _results: dict[str, Result] = field(default_factory=dict)
+    _artifacts: dict[str, dict[str, Any]] | None = None
+
+    @property
+    def artifacts(self) -> dict[str, dict[str, Any]]:
+        """Seal -> row of the catalog's `artifacts` view."""
+        if self._artifacts is None:
+            rows = self.catalog.query("SELECT * FROM artifacts ORDER BY seal")
+            self._artifacts = {str(row["seal"]): _plain_row(row, "artifacts") for row in rows}
+        return self._artifacts
+
+    def result(self, name: str) -> Result:
+        """The rows of a named query; run once, then remembered.
+
+        Raises:
+            InputError: no such query. GateFailed: no rows though the query declares none to be empty.
+        """
+        if name not in self._results:
+            self._results[name] = self._run(name)
+        return self._results[name]
+
+    def _run(self, name: str) -> Result:
+        query = self.queries.get(name)
+        if query is None:
+            known = ", ".join(sorted(self.queries)) or "none"
+            raise InputError(f"no query is named {name!r}", where="site/queries", fix=f"There are: {known}.")
+        rows = [_plain_row(row, name) for row in self.catalog.query(query.sql)]
+        where = f"site/queries/{name}.sql"
+        if not rows and not query.empty:
+            raise GateFailed(
+                "the query returned no rows",
+                where=where,
+                fix="Run its probe, or declare `-- empty: why` in the file.",
+            )
+        columns = tuple(rows[0]) if rows else ()
+        if rows and not any(_is_seal(column) for column in columns):
+            raise GateFailed(
+                "the query returns no `seal` column", where=where, fix="Select the seals each row cites."
+            )
+        return Result(query, rows, columns)
+
+    def cite(self, row: Mapping[str, Any], spec: ColumnSpec, where: str) -> Citation:
+        """The artifacts behind one cell.
+
+        Raises:
+            GateFailed: the row cites nothing, or something the catalog does not hold.
+        """
+        raw = row.get(spec.seal) if spec.seal in row else row.get("seal")
+        seals = tuple(sorted({str(item) for item in (raw if isinstance(raw, list) else [raw]) if item}))
+        if not seals:
+            raise GateFailed(
+                f"no artifact is cited for {spec.name}", where=where, fix="Return a seal with every row."
+            )
+        missing = [seal for seal in seals if seal not in self.artifacts]
+        if missing:
+            raise GateFailed(
+                f"artifact {missing[0][:12]} is not in the catalog", where=where, fix="Was it retracted?"
+            )
+        tier, basis = self._tier(seals)
+        return Citation(seals, tier, basis, sample_size(row, spec))
+
+    def _tier(self, seals: Sequence[str]) -> tuple[str, str]:
+        rows = [self.artifacts[seal] for seal in seals]
+        tiers = {str(row["tier"]) for row in rows}
+        bases = {
+            str(row.get("basis") or row["tier"]) if row["tier"] == "derived" else str(row["tier"])
+            for row in rows
+        }
+        basis = min(bases, key=lambda tier: _STRENGTH.index(tier) if tier in _STRENGTH else -1)
+        if len(tiers) == 1:
+            tier = tiers.pop()
+            return tier, basis if tier == "derived" else ""
+        return "derived", basis
+
+
+def sample_size(row: Mapping[str, Any], spec: ColumnSpec) -> str:
+    """`requests=57 serves=1`, from the row's counting columns; empty when it has none."""
+    counts = {name.removeprefix("n_") if name != "n" else "n": row.get(name) for name in _COUNTS}
+    if spec.n:
+        counts["n"] = row.get(spec.n)
+    return " ".join(f"{name}={value}" for name, value in counts.items() if value is not None)
+
+
+def rows_digest(rows: Sequence[Mapping[str, Any]]) -> str:
+    """SHA-256 of rows as canonical JSON."""
+    return sha256(canonical_json([dict(row) for row in rows]))
+
+
+def _plain_row(row: Mapping[str, Any], where: str) -> dict[str, Any]:
+    return {name: _plain(value, f"{where}: {name}") for name, value in row.items()}
+
+
+def _plain(value: Any, where: str) -> Any:
+    """JSON types only: instants become ISO text in UTC, decimals doubles; NaN is refused."""
+    match value:
+        case None | bool() | str():
+            return value
+        case int():
+            return value
+        case float() | Decimal():
+            if not math.isfinite(value):
+                raise InputError(
+                    "NaN or infinity in a query", where=where, fix="Store NULL and a reason instead."
+                )
+            return float(value)
+        case dt.datetime():
+            utc = value.astimezone(dt.UTC) if value.tzinfo else value
+            return utc.replace(tzinfo=None).isoformat() + "Z"
+        case list() | tuple():
+            return [_plain(item, where) for item in value]
+        case dict():
+            return canonical_json(value)
+        case _:
+            return str(value)

@@ -1,0 +1,135 @@
+"""A built site against its sources: every bound element made again and compared, everything else through the gate."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from k3repro.report import _bound, _scripts
+from k3repro.report._beside import check_beside
+from k3repro.report._csv import rows_csv
+from k3repro.report._finding import Finding
+from k3repro.report._gate import PLACES, Hit, scan_css, scan_tree
+from k3repro.report._grammar import Grammar
+from k3repro.report._html import parse_page
+from k3repro.report._names import Exemption, load_exemptions, load_grammar
+from k3repro.report._sources import Sources
+from k3repro.report._templates import scan_templates
+
+__all__ = ["Outcome", "check_page", "verify_tree"]
+
+_BIND = "Bind it with {{ value(...) }}, or reword the sentence."
+
+
+@dataclass
+class Outcome:
+    """What a verification saw."""
+
+    findings: list[Finding] = field(default_factory=list)
+    pages: int = 0
+    values: int = 0
+    seals: set[str] = field(default_factory=set)
+
+    @property
+    def artifacts(self) -> int:
+        return len(self.seals)
+
+
+def verify_tree(
+    root: Path,
+    sources: Sources,
+    *,
+    templates: Mapping[str, str] | None = None,
+    places: frozenset[str] = PLACES,
+    grammar: Grammar | None = None,
+) -> Outcome:
+    """Check every page, script, style sheet, CSV and query below `root`.
+
+    templates: page templates, to say line numbers of what the gate finds in them.
+    """
+    grammar = grammar or load_grammar(root / "gate")
+    exemptions = load_exemptions(root / "gate")
+    outcome, used = Outcome(), set[Exemption]()
+    if templates:
+        outcome.findings += scan_templates(templates, grammar, exemptions)
+    known = _bound.Known.of(root, sources)
+    for path in sorted(root.rglob("*")):
+        name = path.relative_to(root).as_posix()
+        if path.suffix in {".html", ".htm", ".xhtml"} and not path.is_symlink():
+            outcome.pages += 1
+            check_page(name, path.read_bytes(), sources, known, grammar, exemptions, used, outcome, places)
+        elif path.suffix == ".css" and not _scripts.is_installed(name, path):
+            found = scan_css(path.read_text("utf-8", "replace"), grammar)
+            outcome.findings += [
+                Finding(name, f"{token!r} in a style sheet", "css", _BIND) for token in found
+            ]
+    outcome.findings += _scripts.check_files(root)
+    outcome.findings += _check_data(root, sources)
+    outcome.findings += [
+        Finding("gate/exemptions.toml", f"{item.token!r} in {item.element} of {item.page} matches nothing", "unused",
+                "Remove the exemption.")
+        for item in exemptions if item not in used
+    ]  # fmt: skip
+    return outcome
+
+
+def check_page(
+    name: str,
+    data: bytes,
+    sources: Sources,
+    known: _bound.Known,
+    grammar: Grammar,
+    exemptions: list[Exemption],
+    used: set[Exemption],
+    outcome: Outcome,
+    places: frozenset[str] = PLACES,
+) -> None:
+    """Check one page; what it finds, and which exemptions it used, are added to `outcome` and `used`."""
+    root = parse_page(data)
+    page = _bound.PageCheck(name, root, sources, known, grammar)
+    page.run()
+    outcome.findings += page.findings
+    outcome.findings += _scripts.check_page_scripts(name, root, data, grammar)
+    outcome.findings += check_beside(name, root)
+    outcome.values += page.values
+    outcome.seals |= page.seals
+    for hit in scan_tree(root, page.bound, grammar, places):
+        match = next((item for item in exemptions if _exempts(item, name, hit)), None)
+        if match:
+            used.add(match)
+        else:
+            outcome.findings.append(_unbound(name, hit))
+
+
+def _exempts(item: Exemption, page: str, hit: Hit) -> bool:
+    return (item.page, item.element, item.token) == (page, hit.element, hit.token)
+
+
+def _unbound(page: str, hit: Hit) -> Finding:
+    around = f" in {hit.around!r}" if hit.around and hit.around != hit.token else ""
+    return Finding(f"{page} <{hit.element}>", f"{hit.token!r} has no artifact{around}", hit.rule, _BIND)
+
+
+def _check_data(root: Path, sources: Sources) -> list[Finding]:
+    """The CSV files and queries that a site ships, against rows and the pages' own copies."""
+    findings = []
+    for path in sorted((root / "data").glob("*")) if (root / "data").is_dir() else []:
+        query = path.stem
+        expected = rows_csv(sources.result(query)) if query in sources.queries else None
+        if expected is None or path.read_bytes() != expected.encode():
+            findings.append(
+                Finding(f"data/{path.name}", "is not what its query returns", "data", "Build the site again.")
+            )
+    return findings
+
+
+def read_manifest(root: Path) -> dict[str, Any]:
+    """`manifest.json` of a built site; empty when it is missing or not JSON."""
+    try:
+        manifest = json.loads((root / "manifest.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return manifest if isinstance(manifest, dict) else {}

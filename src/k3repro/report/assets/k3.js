@@ -1,0 +1,215 @@
+/* k3repro: cards under numbers, sortable tables, charts. No network, no eval, text only through textContent. */
+(() => {
+  "use strict";
+  const make = (tag, text, properties) => {
+    const element = Object.assign(document.createElement(tag), properties || {});
+    if (text !== undefined && text !== null) element.textContent = text;
+    return element;
+  };
+  const here = document.currentScript.src.replace(/k3\.js$/, "");
+  const script = document.querySelector("script.k3-provenance");
+  const provenance = script ? JSON.parse(script.textContent) : { queries: {}, artifacts: {}, base: "" };
+
+  // What the card shows: the element itself, or its cell, row and table.
+  const facts = (element) => {
+    if (element.matches("data")) return { ...element.dataset, value: element.value, id: element.id };
+    const table = element.closest("table");
+    const head = table.tHead.rows[0].cells[element.cellIndex];
+    const unit = head.querySelector(".k3-unit");
+    return {
+      ...element.closest("tr").dataset, ...element.dataset, query: table.dataset.query, column: head.dataset.column,
+      unit: unit ? unit.textContent.replace(/[()]/g, "") : "", id: (element.closest("[id]") || {}).id,
+    };
+  };
+
+  const card = make("div", null, { id: "k3-card", hidden: true });
+  card.setAttribute("role", "dialog");
+  card.setAttribute("aria-label", "Where this number comes from");
+  document.body.append(card);
+  let owner = null, pinned = false, timer = 0;
+
+  const row = (list, name, ...items) => {
+    const value = make("dd");
+    value.append(...items);
+    list.append(make("dt", name), value);
+  };
+  const badge = (tier, basis) => {
+    const mark = make("span", basis ? `${tier} from ${basis}` : tier, { className: "k3-tier" });
+    mark.dataset.tier = tier;
+    return mark;
+  };
+  const copier = (label, text) => {
+    const button = make("button", label, { type: "button" });
+    button.addEventListener("click", async () => {
+      try { await navigator.clipboard.writeText(text); button.textContent = "Copied"; }
+      catch { window.prompt(label, text); }
+    });
+    return button;
+  };
+
+  const fill = (fact) => {
+    card.replaceChildren();
+    card.append(make("p", `${fact.value}${fact.unit ? " " + fact.unit : ""}`, { className: "k3-full" }), badge(fact.tier, fact.basis));
+    if (fact.relation) {
+      const mark = make("span", fact.relation, { className: "k3-relation" });
+      mark.dataset.relation = fact.relation;
+      card.append(" ", mark);
+    }
+    const list = make("dl");
+    row(list, "sample", fact.n ? fact.n.replaceAll("=", " ") : "not stated by the query");
+    const seals = (fact.artifacts || "").split(" ").filter(Boolean);
+    for (const seal of seals.slice(0, 4)) {
+      const artifact = provenance.artifacts[seal] || {};
+      const link = make("a", `${artifact.name || "artifact"}${artifact.subject ? " · " + artifact.subject : ""}`);
+      if (artifact.file) link.href = provenance.base + artifact.file;
+      row(list, "artifact", link, " ", make("code", seal.slice(0, 12), { title: seal }));
+      if (artifact.run_id) row(list, "run", make("code", artifact.run_id));
+    }
+    if (seals.length > 4) row(list, "", `and ${seals.length - 4} more`);
+    row(list, "query", make("code", `${fact.query}.${fact.column}`));
+    if (fact.where) row(list, "row", make("code", fact.where));
+    card.append(list);
+    const sql = provenance.queries[fact.query];
+    if (sql) {
+      const fold = make("details");
+      fold.append(make("summary", "SQL"), make("pre", sql));
+      card.append(fold);
+    }
+    const command = `k3repro artifacts sql "$(cat site/queries/${fact.query}.sql)"`;
+    const link = location.href.replace(/#.*$/, "") + "#" + fact.id;
+    const actions = make("div", null, { className: "k3-actions" });
+    actions.append(
+      copier("Copy link", link),
+      copier("Copy as citation", `${fact.value}${fact.unit ? " " + fact.unit : ""} (${fact.tier}${fact.basis ? " from " + fact.basis : ""}; query ${fact.query}.${fact.column}; artifact ${seals.map((seal) => seal.slice(0, 16)).join(", ")}) ${link}`),
+      copier("Copy command", command),
+    );
+    const reproduce = make("pre", command);
+    card.append(make("div", "Run it again:"), reproduce, actions);
+  };
+
+  const place = (element) => {
+    const box = element.getBoundingClientRect();
+    const width = card.offsetWidth, height = card.offsetHeight;
+    const left = Math.max(8, Math.min(box.left, document.documentElement.clientWidth - width - 8));
+    const below = box.bottom + height + 12 < window.innerHeight || box.top < height + 12;
+    card.style.left = `${left + window.scrollX}px`;
+    card.style.top = `${(below ? box.bottom + 6 : box.top - height - 6) + window.scrollY}px`;
+  };
+  const open = (element, pin) => {
+    clearTimeout(timer);
+    pinned = pin;
+    if (owner === element && !card.hidden) return;
+    close();
+    owner = element;
+    pinned = pin;
+    fill(facts(element));
+    card.hidden = false;
+    place(element);
+    element.setAttribute("aria-expanded", "true");
+    element.after(card.ownerDocument.createTextNode(""));
+  };
+  const close = () => {
+    clearTimeout(timer);
+    if (owner) owner.setAttribute("aria-expanded", "false");
+    owner = null;
+    pinned = false;
+    card.hidden = true;
+  };
+  const later = () => { clearTimeout(timer); if (!pinned) timer = setTimeout(close, 180); };
+
+  for (const element of document.querySelectorAll("data.k3-value, table[data-query] td.k3-number[tabindex]")) {
+    if (element.matches("data")) element.setAttribute("role", "button");
+    element.setAttribute("aria-expanded", "false");
+    element.setAttribute("aria-haspopup", "dialog");
+    element.addEventListener("pointerenter", (event) => {
+      if (event.pointerType === "mouse" && !pinned) { clearTimeout(timer); timer = setTimeout(() => open(element, false), 120); }
+    });
+    element.addEventListener("pointerleave", later);
+    element.addEventListener("focus", () => { if (element.matches(":focus-visible")) open(element, false); });
+    element.addEventListener("blur", (event) => { if (!card.contains(event.relatedTarget)) later(); });
+    element.addEventListener("click", () => open(element, true));
+    element.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" || event.key === " ") { event.preventDefault(); open(element, true); const first = card.querySelector("button, a, summary"); if (first) first.focus(); }
+    });
+  }
+  card.addEventListener("pointerenter", () => clearTimeout(timer));
+  card.addEventListener("pointerleave", later);
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && !card.hidden) { const back = owner; const inside = card.contains(document.activeElement); close(); if (inside && back) back.focus(); }
+  });
+  document.addEventListener("click", (event) => {
+    if (!card.hidden && !card.contains(event.target) && !(owner && owner.contains(event.target))) close();
+  });
+  window.addEventListener("resize", close);
+
+  // Tables: a button in every header sorts by machine value, or by text.
+  const key = (cell) => (cell.dataset.value === undefined ? cell.textContent.trim() : Number(cell.dataset.value));
+  for (const table of document.querySelectorAll("table[data-query]")) {
+    const body = table.tBodies[0];
+    if (!body || body.rows.length < 2) continue;
+    const original = [...body.rows];
+    [...table.tHead.rows[0].cells].forEach((head, index) => {
+      const button = make("button", null, { type: "button", className: "k3-sort" });
+      button.append(...head.childNodes);
+      head.append(button);
+      if (original.some((line) => line.cells[index].classList.contains("k3-number"))) head.style.textAlign = "right";
+      button.addEventListener("click", () => {
+        const next = { ascending: "descending", descending: "none" }[head.getAttribute("aria-sort")] || "ascending";
+        for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+        if (next !== "none") head.setAttribute("aria-sort", next);
+        const sign = next === "descending" ? -1 : 1;
+        const compare = (left, right) => {
+          const a = key(left.cells[index]), b = key(right.cells[index]);
+          return sign * (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true }));
+        };
+        body.append(...(next === "none" ? original : [...original].sort(compare)));
+      });
+    });
+  }
+  for (const box of document.querySelectorAll(".k3-scroll")) {
+    if (box.scrollWidth > box.clientWidth) {
+      box.tabIndex = 0;
+      box.setAttribute("role", "region");
+      box.setAttribute("aria-label", "Table, scrolls sideways");
+    }
+  }
+
+  // Charts: the static drawing is replaced when Vega is there; drawn again when the colour scheme changes.
+  const figures = [...document.querySelectorAll("figure.k3-figure")];
+  const dark = () => document.body.getAttribute("data-md-color-scheme") === "slate";
+  const config = () => {
+    const theme = structuredClone(window.k3Theme || {});
+    if (dark()) {
+      Object.assign(theme.axis, { labelColor: "#a9b4bf", titleColor: "#d3dae0", gridColor: "#323c46", domainColor: "#5c6975", tickColor: "#5c6975" });
+      for (const part of ["legend", "header"]) Object.assign(theme[part], { labelColor: "#b3bec9", titleColor: "#d3dae0" });
+      theme.title.color = theme.text.color = "#d3dae0";
+      theme.rule.color = "#9aa5b1";
+      theme.range.category = ["#6cc0e6", "#f2a25c", "#a8cf6f", "#cfa2e0", "#e3c35f", "#f0949f", "#8fc7c4"];
+    }
+    return theme;
+  };
+  const views = new Map();
+  const drawOne = async (figure) => {
+    const spec = JSON.parse(figure.querySelector("script.k3-spec").textContent);
+    const box = figure.querySelector(".k3-chart");
+    const target = views.has(figure) ? views.get(figure).element : make("div");
+    if (views.has(figure) && views.get(figure).result) views.get(figure).result.finalize();
+    if (!target.isConnected) box.append(target);
+    const single = !["facet", "hconcat", "vconcat", "concat", "repeat"].some((part) => part in spec) && !(spec.encoding && (spec.encoding.facet || spec.encoding.row || spec.encoding.column));
+    if (single) { spec.width = "container"; spec.autosize = { type: "fit-x", contains: "padding" }; }
+    const result = await window.vegaEmbed(target, spec, {
+      renderer: "svg", ast: true, config: config(), tooltip: true, mode: "vega-lite",
+      actions: { export: true, source: false, compiled: false, editor: false },
+    });
+    views.set(figure, { element: target, result });
+    const still = box.querySelector(".k3-static");
+    if (still) still.hidden = true;
+  };
+  const drawAll = () => { for (const figure of figures) drawOne(figure).catch((error) => console.warn("k3: chart stays static", error)); };
+  if (figures.length) {
+    const vega = make("script", null, { src: here + "vega.js", async: true });
+    vega.addEventListener("load", drawAll);
+    document.head.append(vega);
+    new MutationObserver(() => { if (window.vegaEmbed) drawAll(); }).observe(document.body, { attributes: true, attributeFilter: ["data-md-color-scheme"] });
+  }
+})();

@@ -1,0 +1,150 @@
+"""A small store with every tier a page meets, and a site over it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from k3repro.report import Site
+from k3repro.store import Column, Header, Schema, Store, Table
+
+REPOSITORY = Path(__file__).parents[2]
+
+SWEEP = Schema((Table("waves", (
+    Column("osl", "INT64", "tokens"), Column("wall_s", "DOUBLE", "s"), Column("p99_s", "DOUBLE", "s"),
+    Column("n", "INT64"), Column("answer", "VARCHAR"),
+), key=("osl",)),))  # fmt: skip
+MARKUP = '<script>alert(1)</script> **bold** {{ 7 * 7 }} | `tick` &amp; "quote"'
+
+QUERIES = {
+    "sweep": """-- title: Wall time by reply length
+-- column osl: {label = "Reply length", unit = "tokens"}
+-- column wall_s: {label = "Wall time", unit = "s", format = ".2f"}
+-- column p99_s: {label = "Slowest requests, p99", unit = "s", format = ".2f", n = "n"}
+-- column n: {hide = true}
+-- column answer: {label = "answer"}
+SELECT seal, osl, wall_s, p99_s, n, answer FROM sweep_waves WHERE tier = 'simulated' ORDER BY osl
+""",
+    "pair": """-- title: Published beside simulated
+-- column osl: {label = "Reply length", unit = "tokens"}
+-- column published_s: {label = "Published", unit = "s", format = ".2f", seal = "seal_published"}
+-- column simulated_s: {label = "Simulated", unit = "s", format = ".2f", seal = "seal_simulated"}
+-- column difference_s: {label = "Difference", unit = "s", format = ".2f", difference = true}
+SELECT p.seal AS seal_published, s.seal AS seal_simulated, [p.seal, s.seal] AS seal, osl,
+  p.wall_s AS published_s, s.wall_s AS simulated_s, 'held-out' AS relation, s.wall_s - p.wall_s AS difference_s
+FROM printed_waves p JOIN sweep_waves s USING (osl) ORDER BY osl
+""",
+    "nothing": """-- title: Nothing yet
+-- empty: no cluster has run this probe
+SELECT seal, osl FROM sweep_waves WHERE osl < 0 ORDER BY osl
+""",
+}
+FIGURE = """
+import altair as alt
+
+def figure(rows):
+    return alt.Chart(alt.Data(values=rows)).mark_line(point=True).encode(
+        x=alt.X("osl:Q", title="Reply length (tokens)", scale=alt.Scale(type="log", base=2)),
+        y=alt.Y("wall_s:Q", title="Wall time (s)"),
+    )
+"""
+PAGE = """---
+title: The wall law
+description: How long a wave takes.
+---
+
+# The wall law
+
+A wave of the longest replies takes {{ value("sweep", "wall_s", where={"osl": 2048}) }} on the twin.
+
+{{ table("sweep", caption="Wall time of a wave. The longest takes " ~ value("sweep", "wall_s", where={"osl": 2048}) ~ ".") }}
+
+{{ figure("wall", "sweep", caption="Wall time grows with reply length.", description="A line that rises with reply length.") }}
+
+## Published beside simulated
+
+Published: {{ value("pair", "published_s", where={"osl": 16}) }}, simulated: {{ value("pair", "simulated_s", where={"osl": 16}) }}
+({{ relation("pair", where={"osl": 16}) }}).
+
+{{ table("pair", caption="Printed figures beside the twin.") }}
+
+{{ table("nothing", caption="A cluster would stand here.") }}
+
+{{ sql("sweep") }}
+"""
+
+
+def sweep_rows() -> list[dict[str, object]]:
+    return [
+        {"osl": osl, "wall_s": 1.25 + osl * 0.0123, "p99_s": 2.5 + osl * 0.02, "n": 640, "answer": MARKUP}
+        for osl in (16, 64, 256, 1024, 2048)
+    ]
+
+
+def fill(store: Store) -> None:
+    """One simulated probe and one transcription."""
+    serve = {"evidence": [], "version": "k3repro-twin"}
+    header = Header(
+        "sweep",
+        "twin:mi325x",
+        "probe",
+        "tests.report:fill",
+        parameters={"seed": 7},
+        serve=serve,
+        clock="virtual",
+    )
+    run = store.begin(header, SWEEP)
+    run.commit("all", {"waves": sweep_rows()})
+    run.seal(verdict={"ok": True, "reasons": []})
+    rows = [{**row, "wall_s": row["wall_s"] + 0.07, "answer": None} for row in sweep_rows()]
+    citation = {"document": "a publication", "sha256": "0" * 64, "locator": "table of walls"}
+    store.transcribe("printed", "publication", citation=citation, schema=SWEEP, rows={"waves": rows})
+
+
+def write_site(root: Path) -> Site:
+    """The project's own site folder with one page, three queries and a figure of its own."""
+    source = REPOSITORY / "site"
+    shutil.copytree(source / "overrides", root / "overrides")
+    for name in ("mkdocs.yml", "vocabulary.toml"):
+        shutil.copyfile(source / name, root / name)
+    for folder in ("pages", "queries", "figures"):
+        (root / folder).mkdir()
+    shutil.copyfile(source / "queries" / "artifacts.sql", root / "queries" / "artifacts.sql")
+    for name in ("index.md", "artifacts.md"):
+        text = (source / "pages" / name).read_text("utf-8")
+        (root / "pages" / name).write_text(
+            text.replace("about/simulated.md", "index.md").replace("about/reading.md", "index.md")
+        )
+    (root / "pages" / "wall-law.md").write_text(PAGE, "utf-8")
+    for name, sql in QUERIES.items():
+        (root / "queries" / f"{name}.sql").write_text(sql, "utf-8")
+    (root / "figures" / "wall.py").write_text(FIGURE, "utf-8")
+    return Site(root)
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """The sealed artifacts of these tests."""
+    store = Store(tmp_path_factory.mktemp("project") / "artifacts")
+    fill(store)
+    return store
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """A fresh site folder."""
+    root = tmp_path / "project" / "site"
+    root.mkdir(parents=True)
+    return write_site(root)
+
+
+@pytest.fixture(scope="session")
+def built(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site built once for the whole session; copy before changing."""
+    from k3repro.report import build_site
+
+    root = tmp_path_factory.mktemp("built") / "site"
+    root.mkdir()
+    return build_site(write_site(root), store).site
