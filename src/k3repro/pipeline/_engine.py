@@ -30,7 +30,7 @@ _SYNTAX_LINE = re.compile(r" ?\(\S*, line (\d+)\)")
 _EXIT = re.compile(r"\b(exit|quit|SystemExit)\b")
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
-OnCell = Callable[[int, int], None]
+OnCell = Callable[[int, int], bool]
 OnKernel = Callable[[int], None]
 
 
@@ -66,7 +66,8 @@ class _Client(PapermillNotebookClient):  # type: ignore[misc]
         self.on_kernel(self.km.provisioner.process.pid)
         for index, cell in enumerate(self.nb.cells):
             self.current = index
-            self.on_cell(*position(self.nb.cells, index))
+            if not self.on_cell(*position(self.nb.cells, index)):
+                raise Stopped(self._failure("stop", "stopped as asked", cell, index, 0))
             try:
                 self.execute_cell(cell, index)
             except CellExecutionError as error:

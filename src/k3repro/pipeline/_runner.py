@@ -31,6 +31,7 @@ from k3repro.store import Store
 
 _POLL_S = 0.2
 _SHOWN = 3
+_TERMINATE_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -157,8 +158,8 @@ class _Run:
             self.events = Path(events)
             try:
                 self._loop(executor)
-            except KeyboardInterrupt:
-                self._stop()
+            except KeyboardInterrupt as interrupt:
+                self._stop(patient=not isinstance(interrupt, _Terminated))
                 raise
             finally:
                 self.reporter.close(list(self.rows.values()))
@@ -298,16 +299,29 @@ class _Run:
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         return [json.loads(line) for line in lines if line.endswith("}")]
 
-    def _stop(self) -> None:
-        """Stop the kernels in flight; their workers then end by themselves and clean up."""
+    def _stop(self, *, patient: bool) -> None:
+        """Interrupt kernels, so that probes drain the wave in flight; kill them when asked again or terminated.
+
+        A killed wave can leave a disaggregated serve unable to move state, so draining has no time limit.
+        """
         for future, (item, _) in self.flying.items():
             future.cancel()
-            for event in self._events(item.stage):
-                if "kernel" in event:
-                    with suppress(ProcessLookupError, PermissionError):
-                        os.killpg(event["kernel"], signal.SIGKILL)
+            (self.events / f"{item.stage.name}.jsonl.stop").touch()
             self.rows[item.stage.name].state = "interrupted"
-        wait(self.flying, 10.0)
+            self.rows[item.stage.name].note = "draining; Ctrl-C again kills it" if patient else ""
+        self._signal(signal.SIGINT)
+        self.reporter.show(list(self.rows.values()))
+        with suppress(KeyboardInterrupt):
+            wait(self.flying, None if patient else _TERMINATE_S)
+        self._signal(signal.SIGKILL)
+        wait(self.flying, _TERMINATE_S)
+
+    def _signal(self, number: signal.Signals) -> None:
+        for future, (item, _) in self.flying.items():
+            pids = [event["kernel"] for event in self._events(item.stage) if "kernel" in event]
+            for pid in pids if not future.done() else []:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, number)
 
     def _short(self, path: Path) -> str:
         return str(path.relative_to(self.pipeline.root))
@@ -325,6 +339,10 @@ def _hidden(root: Path, store: Store) -> dict[str, str]:
     return {path: word for path, word in paths.items() if len(path) > 1}
 
 
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM: somebody wants the machine back, so there is no time to drain."""
+
+
 @contextmanager
 def _interruptible() -> Iterator[None]:
     """Treat SIGTERM like Ctrl-C while stages run, so that a cancelled job leaves no kernel behind."""
@@ -333,7 +351,7 @@ def _interruptible() -> Iterator[None]:
         return
 
     def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
+        raise _Terminated
 
     before = signal.signal(signal.SIGTERM, interrupt)
     try:

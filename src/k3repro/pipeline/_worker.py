@@ -76,8 +76,10 @@ class _Events:
     def __init__(self, job: Job) -> None:
         self.path = Path(job.events) if job.events else None
 
-    def cell(self, number: int, total: int) -> None:
+    def cell(self, number: int, total: int) -> bool:
+        """Note that a cell starts; False when the parent asked to stop before it."""
         self._write({"cell": number, "cells": total})
+        return self.path is None or not self.path.with_name(f"{self.path.name}.stop").exists()
 
     def kernel(self, pid: int) -> None:
         self._write({"kernel": pid})
