@@ -300,7 +300,7 @@ class _Run:
         return [json.loads(line) for line in lines if line.endswith("}")]
 
     def _stop(self, *, patient: bool) -> None:
-        """Interrupt kernels, so that probes drain the wave in flight; kill them when asked again or terminated.
+        """Interrupt kernels, so that probes drain the wave in flight; kill them when asked again.
 
         A killed wave can leave a disaggregated serve unable to move state, so draining has no time limit.
         """
