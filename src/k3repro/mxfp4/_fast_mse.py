@@ -26,6 +26,7 @@ class _Table(NamedTuple):
     square: npt.NDArray[np.float32]
     maps: Words
     rank: npt.NDArray[np.uint8]
+    kept: npt.NDArray[np.int64]
 
 
 # counts of the magnitude codes 1..7 in a block, then of the negative elements with code 6 or 7 (values 4, 6):
@@ -34,19 +35,20 @@ _EIGHTS = (6, 7)
 
 
 @cache
-def _table() -> _Table:
+def candidate_table() -> _Table:
+    """Candidates that differ for some block, in the order in which equals are decided."""
     chosen = assignments()[candidates()].astype(np.int64)
     halves = np.array([*HALVES, *(-h for h in HALVES)], dtype=np.int64)
     rows: dict[tuple[int, ...], int] = {}
     for index, (cross, square) in enumerate(zip(chosen * halves, chosen * chosen, strict=True)):
         # +s and -s score alike when no code is -8: the first stands for both
         rows.setdefault((*_features(np.abs(cross)), *_features(square)), index)
-    kept = np.array(list(rows.values()))
+    kept = np.array(list(rows.values()), dtype=np.int64)
     cross = np.array([_features(np.abs(row)) for row in (chosen * halves)[kept]], dtype=np.float32)
     square = np.array([_features(row) for row in (chosen * chosen)[kept]], dtype=np.float32)
     maps = np.array([_bits(row) for row in chosen[kept]], dtype=np.uint32)
     rank = np.arange(len(kept), 0, -1, dtype=np.uint8)[:, None]
-    return _Table(cross, square, maps, rank)
+    return _Table(cross, square, maps, rank, kept)
 
 
 def _features(per_code: npt.NDArray[np.int64]) -> tuple[int, ...]:
@@ -92,7 +94,7 @@ def _minterms(planes: Planes) -> list[Words]:
 
 def _choose(counts: list[npt.NDArray[np.uint8]]) -> tuple[npt.NDArray[np.float64], Words]:
     """Multiplier (A / B, signed) and nibble map of the best candidate of each block."""
-    table = _table()
+    table = candidate_table()
     features = np.array(counts, dtype=np.float32)
     n = features.shape[1]
     multiplier = np.empty(n, dtype=np.float64)
