@@ -1,0 +1,26 @@
+-- title: The envelope of the twin, rung by rung
+-- column subject: {label = "target"}
+-- column platform: {label = "platform"}
+-- column max_num_seqs: {label = "MAX_NUM_SEQS"}
+-- column concurrency: {label = "in flight"}
+-- column n_requests: {label = "requests"}
+-- column wall_s: {label = "wall", unit = "s", format = ".2f"}
+-- column tokens_per_s: {label = "output rate", unit = "tokens/s", format = ".1f"}
+-- column wall_over_floor: {label = "wall over floor", unit = "×", format = ".2f"}
+-- column rate_over_single: {label = "rate over single", unit = "×", format = ".1f"}
+-- column plateau: {label = "really in flight", format = ".1f"}
+-- column tier: {label = "tier", hide = true}
+-- column n_runs: {hide = true}
+-- column n_serves: {hide = true}
+WITH rungs AS (
+  SELECT seal, subject, tier, concurrency, sum(completed) AS n_requests, avg(wall_s) AS wall_s,
+         sum(completion_tokens) / sum(wall_s) AS tokens_per_s, avg(in_flight_plateau) AS plateau
+  FROM envelope_rungs WHERE measured AND valid GROUP BY ALL
+), floors AS (SELECT seal, wall_s, tokens_per_s FROM rungs WHERE concurrency = 1)
+SELECT r.seal, r.subject, upper(regexp_extract(r.subject, 'twin:([a-z0-9]+)', 1)) AS platform,
+       coalesce(nullif(regexp_extract(r.subject, 'max_num_seqs=([0-9]+)', 1), ''), 'as shipped') AS max_num_seqs,
+       r.concurrency, CAST(r.n_requests AS BIGINT) AS n_requests, r.wall_s, r.tokens_per_s,
+       r.wall_s / f.wall_s AS wall_over_floor, r.tokens_per_s / f.tokens_per_s AS rate_over_single,
+       r.plateau, r.tier, 1 AS n_runs, 1 AS n_serves
+FROM rungs AS r JOIN floors AS f ON f.seal = r.seal
+ORDER BY r.subject, r.concurrency

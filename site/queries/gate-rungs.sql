@@ -1,0 +1,17 @@
+-- title: The gate, wave by wave
+-- column subject: {label = "target"}
+-- column concurrency: {label = "in flight"}
+-- column n_requests: {label = "needles"}
+-- column hits: {label = "recalled"}
+-- column target_tokens: {label = "tokens asked", format = "d"}
+-- column fewest_tokens: {label = "fewest counted", format = "d"}
+-- column most_tokens: {label = "most counted", format = "d"}
+-- column plateau: {label = "really in flight", format = ".1f"}
+SELECT n.seal, n.subject, n.concurrency, count(*) AS n_requests, count(*) FILTER (n.outcome = 'hit') AS hits,
+       any_value(g.prompt_tokens_target) AS target_tokens, min(r.prompt_tokens) AS fewest_tokens,
+       max(r.prompt_tokens) AS most_tokens, any_value(g.in_flight_plateau) AS plateau
+FROM needle_gate_needles AS n
+JOIN needle_gate_requests AS r ON r.seal = n.seal AND r.request_id = n.request_id
+JOIN needle_gate_rungs AS g ON g.seal = n.seal AND g.rung = n.wave
+GROUP BY n.seal, n.subject, n.wave, n.concurrency
+ORDER BY n.subject, n.seal, n.concurrency, n.wave

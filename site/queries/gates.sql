@@ -1,0 +1,22 @@
+-- title: Every gate
+-- column subject: {label = "target"}
+-- column context: {label = "context", unit = "tokens", format = "d"}
+-- column n_requests: {label = "needles"}
+-- column hits: {label = "recalled"}
+-- column bound: {label = "failure rate below", format = ".1%"}
+-- column confidence: {label = "confidence", format = ".0%"}
+-- column leaks: {label = "needles of others"}
+-- column passed: {label = "passed"}
+-- column n_serves: {hide = true}
+-- The bound is exact for no failure (Clopper-Pearson, one-sided); with a failure the gate has not passed and none is shown.
+WITH counted AS (
+  SELECT seal, subject, count(*) AS total, count(*) FILTER (outcome = 'hit') AS hits,
+         count(*) FILTER (outcome IN ('leak', 'foreign')) AS leaks
+  FROM needle_gate_needles GROUP BY ALL
+)
+SELECT c.seal, c.subject, CAST(json_extract(a.parameters, '$.context') AS BIGINT) AS context,
+       c.total AS n_requests, c.hits,
+       CASE WHEN c.hits = c.total THEN 1 - power(0.05, 1.0 / c.total) END AS bound, 0.95 AS confidence, c.leaks,
+       a.verdict_ok AS passed, 1 AS n_serves
+FROM counted AS c JOIN artifacts AS a ON a.seal = c.seal
+ORDER BY c.subject, c.seal

@@ -1,0 +1,25 @@
+-- title: One pool at two slot ceilings, printed beside the twin
+-- column platform: {label = "platform"}
+-- column max_num_seqs: {label = "MAX_NUM_SEQS"}
+-- column concurrency: {label = "in flight"}
+-- column printed_rate: {label = "output rate printed", unit = "tokens/s", format = ".0f", seal = "printed_seal"}
+-- column twin_rate: {label = "output rate twin", unit = "tokens/s", format = ".0f", seal = "twin_seal"}
+-- column relative_difference: {label = "twin minus printed, relative", format = ".1%", difference = true}
+-- column n_requests: {hide = true}
+-- column n_serves: {hide = true}
+-- One cell, the smallest of both, was used to set the twin's batch term by eye: in-sample. The others were not.
+WITH twin AS (
+  SELECT seal, subject, concurrency, sum(completed) AS n_requests,
+         sum(completion_tokens) / sum(wall_s) AS rate,
+         coalesce(nullif(regexp_extract(subject, 'max_num_seqs=([0-9]+)', 1), ''), '8') AS max_num_seqs
+  FROM envelope_rungs WHERE measured AND valid AND starts_with(subject, 'twin:mi300x') GROUP BY ALL
+)
+SELECT [p.seal, t.seal] AS seal, p.seal AS printed_seal, t.seal AS twin_seal, 'MI300X' AS platform,
+       p.max_num_seqs, p.concurrency, p.out_tokens_per_s AS printed_rate, t.rate AS twin_rate,
+       CASE WHEN NOT (p.concurrency = 32 AND p.max_num_seqs = 8) THEN t.rate / p.out_tokens_per_s - 1 END
+         AS relative_difference,
+       CAST(t.n_requests AS BIGINT) AS n_requests, 1 AS n_serves,
+       CASE WHEN p.concurrency = 32 AND p.max_num_seqs = 8 THEN 'in-sample' ELSE 'held-out' END AS relation
+FROM published_decode_slots AS p
+JOIN twin AS t ON CAST(t.max_num_seqs AS BIGINT) = p.max_num_seqs AND t.concurrency = p.concurrency
+ORDER BY p.max_num_seqs, p.concurrency

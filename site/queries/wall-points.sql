@@ -1,0 +1,12 @@
+-- title: Every point of every sweep with its fitted value
+-- column source: {label = "points from"}
+-- column platform: {label = "platform"}
+-- column osl: {label = "output tokens", unit = "tokens", format = "d"}
+-- column wall_s: {label = "wall", unit = "s", format = ".2f"}
+-- column fitted_s: {label = "fitted", unit = "s", format = ".2f"}
+-- column residual_s: {label = "residual", unit = "s", format = ".3f"}
+SELECT seal, CASE WHEN starts_with(subject, 'twin:') THEN 'twin' ELSE 'earlier report' END AS source,
+       upper(platform) AS platform, osl, wall_s, fitted_s, residual_s
+FROM wall_law_points
+WHERE selection = 'all'
+ORDER BY source, platform, position
