@@ -4,6 +4,7 @@ from k3repro.store._artifact import Artifact
 from k3repro.store._catalog import Catalog
 from k3repro.store._code import code_closure, code_hash
 from k3repro.store._derive import derivation
+from k3repro.store._export import csv_text, export_artifact
 from k3repro.store._findings import Finding
 from k3repro.store._ledger import Entry, Ledger
 from k3repro.store._redact import Redactor, looks_secret
@@ -40,7 +41,9 @@ __all__ = [
     "Withdrawal",
     "code_closure",
     "code_hash",
+    "csv_text",
     "derivation",
+    "export_artifact",
     "looks_secret",
     "open_untrusted",
     "open_untrusted_catalog",

@@ -67,7 +67,13 @@ class Catalog:
         Raises:
             InputError: wrong SQL, or NaN or infinity in the result.
         """
-        return result_rows(self._connection, sql, parameters, "catalog")
+        try:
+            return result_rows(self._connection, sql, parameters, "catalog")
+        except InputError as error:
+            if "Table with name" not in error.what:
+                raise
+            fix = f"Correct the SQL; the tables are {', '.join(self.tables())}."
+            raise InputError(error.what.partition(" Did you")[0], where="catalog", fix=fix) from None
 
     def tables(self) -> list[str]:
         """The names that a query can read from, sorted."""

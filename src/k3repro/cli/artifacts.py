@@ -1,0 +1,305 @@
+"""`k3repro artifacts`: list, show, query, export, retract and supersede sealed artifacts."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from k3repro.cli import emit
+from k3repro.cli._artifact_views import columns_table, facts_table, rows_table
+from k3repro.errors import UsageError
+from k3repro.store import Artifact, Store, csv_text, export_artifact
+
+_STYLES = {
+    "measured": "green",
+    "simulated": "yellow",
+    "published": "cyan",
+    "derived": "magenta",
+    "unverified": "red",
+}
+
+
+def store_option(command: Any) -> Any:
+    """The option that names the store."""
+    return click.option(
+        "--store", "root", type=click.Path(path_type=Path), metavar="DIR",
+        help="Folder of the artifacts [default: $K3REPRO_ARTIFACTS, else the nearest artifacts/].",
+    )(command)  # fmt: skip
+
+
+def json_option(command: Any) -> Any:
+    """The option that prints JSON."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+
+
+@click.group()
+def artifacts() -> None:
+    """List, show, query, export and retract artifacts.
+
+    \b
+    k3repro artifacts list --tier simulated
+    k3repro artifacts show osl-sweep@twin:mi325x
+    k3repro artifacts sql "SELECT subject, count(*) AS n FROM osl_sweep_requests GROUP BY subject"
+    k3repro artifacts export osl-sweep@twin:mi325x --format csv --to rows/
+    k3repro artifacts retract 707094655cc5 --reason "the clock was wrong"
+    """
+
+
+@artifacts.command("list")
+@click.option("--name", help="Only artifacts of this name, for instance osl-sweep.")
+@click.option("--subject", help="Only artifacts about this, for instance twin:mi325x.")
+@click.option("--tier", help="Only artifacts of this tier.")
+@click.option("--all", "everything", is_flag=True, help="Also superseded and withdrawn ones.")
+@store_option
+@json_option
+def list_(
+    name: str | None,
+    subject: str | None,
+    tier: str | None,
+    everything: bool,
+    root: Path | None,
+    as_json: bool,
+) -> None:
+    """List artifacts, oldest first.
+
+    \b
+    k3repro artifacts list
+    k3repro artifacts list --name osl-sweep --all --json
+    """
+    store = Store(root)
+    found = store.artifacts(name, subject, tier, current=not everything)
+    state = _States(store)
+    if as_json:
+        emit({"artifacts": [{**_summary(a), "state": state.of(a)} for a in found], "heads": store.heads()})
+        return
+    table = RichTable(box=None, header_style="bold", pad_edge=False)
+    for column in ("artifact", "subject", "tier", "verdict", "rows", "size", "seal"):
+        table.add_column(column, justify="right" if column in ("rows", "size") else "left", overflow="fold")
+    for artifact in found:
+        table.add_row(*_cells(artifact, state.of(artifact)))
+    Console(highlight=False, soft_wrap=False).print(table)
+    click.echo(_footer(store, len(found)))
+
+
+class _States:
+    """What became of an artifact: current, superseded or withdrawn."""
+
+    def __init__(self, store: Store) -> None:
+        self._state, self._withdrawn = store.state(), store.withdrawn()
+
+    def of(self, artifact: Artifact) -> str:
+        if artifact.seal in self._withdrawn:
+            return f"withdrawn: {self._withdrawn[artifact.seal]}"
+        by = self._state.superseded.get(artifact.seal)
+        return f"superseded by {by[0][:12]}: {by[1]}" if by else "current"
+
+
+def _summary(artifact: Artifact) -> dict[str, Any]:
+    fields = (
+        "seal",
+        "data",
+        "name",
+        "subject",
+        "kind",
+        "tier",
+        "basis",
+        "run_id",
+        "clock",
+        "verdict",
+        "inputs",
+    )
+    return {name: getattr(artifact, name) for name in fields} | {
+        "rows": artifact.row_counts, "bytes": artifact.path.stat().st_size, "path": str(artifact.path),
+    }  # fmt: skip
+
+
+def _cells(artifact: Artifact, state: str) -> list[Any]:
+    tier = artifact.tier if artifact.tier != "derived" else f"derived ({artifact.basis})"
+    verdict = "ok" if artifact.verdict.get("ok") else "not ok"
+    current = state == "current"
+    return [
+        Text(artifact.name, style="" if current else "strike"), artifact.subject,
+        Text(tier, style=_STYLES.get(artifact.tier, "")), verdict if current else re.split("[ :]", state)[0],
+        f"{sum(artifact.row_counts.values()):,}", f"{artifact.path.stat().st_size / 1000:,.0f} kB",
+        artifact.seal[:12],
+    ]  # fmt: skip
+
+
+def _footer(store: Store, count: int) -> str:
+    parts = [f"{count} artifacts in {store.root}"]
+    for folder, noun in ((".wip", "unfinished"), (".quarantine", "quarantined")):
+        path = store.root / folder
+        runs = (
+            [p for p in path.iterdir() if p.is_dir() and not p.name.startswith(".")] if path.is_dir() else []
+        )
+        parts += [f"{len(runs)} {noun} runs in {path}"] if runs else []
+    heads = ", ".join(head[:12] for head in store.heads()) or "none"
+    return "; ".join(parts) + f". Ledger heads: {heads}."
+
+
+@artifacts.command()
+@click.argument("which")
+@click.option("--table", "table_name", help="Which table's rows to show [default: the first].")
+@click.option(
+    "--rows", "limit", type=click.IntRange(0), default=10, show_default=True, help="How many rows to show."
+)
+@store_option
+@json_option
+def show(which: str, table_name: str | None, limit: int, root: Path | None, as_json: bool) -> None:
+    """Show where an artifact comes from, its digests, parameters and first rows.
+
+    WHICH is NAME@SUBJECT or the beginning of a seal.
+
+    \b
+    k3repro artifacts show osl-sweep@twin:mi325x
+    k3repro artifacts show 707094655cc5 --table requests --rows 3
+    """
+    store = Store(root)
+    artifact = store.find(which)
+    state = _States(store).of(artifact)
+    table = artifact.schema.table(table_name) if table_name else artifact.schema.tables[0]
+    rows = artifact.rows(table.name)[:limit]
+    if as_json:
+        about = {
+            "state": state,
+            "seal": artifact.seal,
+            "path": str(artifact.path),
+            "document": artifact.document,
+        }
+        emit({**about, "table": table.name, "rows": rows})
+        return
+    console = Console(highlight=False)
+    console.print(facts_table(artifact, state))
+    for declared in artifact.schema.tables:
+        count = f"{artifact.row_counts[declared.name]:,} rows, key {', '.join(declared.key)}"
+        console.print(Text(f"\n{declared.name}: {count}", "bold"))
+        console.print(columns_table(declared))
+    if rows:
+        console.print(Text(f"\nFirst {len(rows)} rows of {table.name}", "bold"))
+        console.print(rows_table(rows))
+
+
+@artifacts.command()
+@click.argument("query")
+@click.option("--artifact", "which", help="Query this artifact's tables instead of the catalog.")
+@click.option(
+    "--parameter", "-p", "pairs", multiple=True, metavar="NAME=VALUE", help="A value for $NAME in the query."
+)
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@store_option
+@json_option
+def sql(
+    query: str, which: str | None, pairs: tuple[str, ...], as_csv: bool, root: Path | None, as_json: bool
+) -> None:
+    """Run one SELECT over all current artifacts, or over one of them.
+
+    The catalog has a view per artifact name and table (osl_sweep_requests) and the table `artifacts`.
+
+    \b
+    k3repro artifacts sql "FROM artifacts SELECT name, subject, tier"
+    k3repro artifacts sql 'SELECT * FROM wall_law_fits WHERE subject = $s' -p s=twin:mi325x --csv
+    k3repro artifacts sql "SELECT count(*) AS n FROM requests" --artifact osl-sweep@twin:mi325x
+    """
+    store = Store(root)
+    parameters = dict(_pair(text) for text in pairs)
+    if which:
+        rows = store.find(which).sql(query, parameters)
+    else:
+        with store.catalog() as catalog:
+            rows = catalog.query(query, parameters)
+    if as_json:
+        emit(rows)
+    elif as_csv:
+        click.echo(csv_text(rows[0], (row.values() for row in rows)) if rows else "", nl=False)
+    elif rows:
+        Console(highlight=False).print(rows_table(rows))
+    else:
+        click.echo("no rows")
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise UsageError(
+            f"{text!r} is not NAME=VALUE", where="--parameter", fix="Write it like -p subject=twin:mi325x."
+        )
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+@artifacts.command()
+@click.argument("which")
+@click.option(
+    "--to",
+    "folder",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    show_default="here",
+    help="Folder to write to.",
+)
+@click.option(
+    "--format", "form", type=click.Choice(["csv", "json", "parquet"]), default="csv", show_default=True
+)
+@store_option
+@json_option
+def export(which: str, folder: Path, form: str, root: Path | None, as_json: bool) -> None:
+    """Write the rows of an artifact, with units and provenance, for other programs.
+
+    \b
+    k3repro artifacts export osl-sweep@twin:mi325x --format parquet --to rows/
+    """
+    written = export_artifact(Store(root).find(which), folder, form)
+    if as_json:
+        emit({"files": [str(path) for path in written]})
+    else:
+        click.echo("\n".join(str(path) for path in written))
+
+
+@artifacts.command()
+@click.argument("which")
+@click.option("--reason", required=True, help="Why: it is shown wherever the artifact was cited.")
+@store_option
+@json_option
+def retract(which: str, reason: str, root: Path | None, as_json: bool) -> None:
+    """Withdraw an artifact and everything derived from it. The files stay; the ledger says why.
+
+    \b
+    k3repro artifacts retract 707094655cc5 --reason "the clock was wrong"
+    """
+    store = Store(root)
+    before = set(store.withdrawn())
+    entry = store.retract(which, reason)
+    gone = {seal: str(why) for seal, why in store.withdrawn().items() if seal not in before}
+    if as_json:
+        emit({"entry": entry, "withdrawn": gone})
+    else:
+        click.echo(f"{len(gone)} artifacts are withdrawn (ledger entry {entry[:12]}):")
+        click.echo("\n".join(f"  {why}" for why in gone.values()))
+
+
+@artifacts.command()
+@click.argument("old")
+@click.argument("new")
+@click.option("--reason", required=True, help="Why NEW takes the place of OLD.")
+@store_option
+@json_option
+def supersede(old: str, new: str, reason: str, root: Path | None, as_json: bool) -> None:
+    """Record that one artifact replaces another.
+
+    \b
+    k3repro artifacts supersede 707094655cc5 78f7c30e063d --reason "measured again on a fresh serve"
+    """
+    entry = Store(root).supersede(old, new, reason)
+    if as_json:
+        emit({"entry": entry})
+    else:
+        click.echo(f"Ledger entry {entry[:12]}.")
