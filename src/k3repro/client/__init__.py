@@ -5,11 +5,13 @@ from k3repro.client._evidence import TWIN_MARK, evidence_of, twin_evidence
 from k3repro.client._exchange import Exchange, Handle, Receiver, Transport
 from k3repro.client._load import WaveLoad, wave_load
 from k3repro.client._model import Outcome, Request, RequestRecord
+from k3repro.client._selftest import CLIENT_SHARE_LIMIT, SelfTest, selftest, zero_server
 from k3repro.client._table import REQUESTS_TABLE
 from k3repro.client._target import Target, open_target
 from k3repro.client._wave import run_wave
 
 __all__ = [
+    "CLIENT_SHARE_LIMIT",
     "REQUESTS_TABLE",
     "TWIN_MARK",
     "AnswerReader",
@@ -19,12 +21,15 @@ __all__ = [
     "Receiver",
     "Request",
     "RequestRecord",
+    "SelfTest",
     "Target",
     "Transport",
     "WaveLoad",
     "evidence_of",
     "open_target",
     "run_wave",
+    "selftest",
     "twin_evidence",
     "wave_load",
+    "zero_server",
 ]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from k3repro.client._answer import AnswerReader
@@ -19,14 +18,6 @@ _MAX_PLAIN_PARTS = 4096  # of an answer that is no event stream; more is dropped
 
 class Receiver(Protocol):
     """The client's side of an exchange, as a transport sees it."""
-
-    @property
-    def ended(self) -> bool:
-        """Whether the response is over, one way or another."""
-
-    @property
-    def keep_alive(self) -> bool:
-        """Whether the connection can carry another request."""
 
     def feed(self, batch: Sequence[tuple[int, bytes]]) -> None:
         """Response bytes with their arrival times (nanoseconds of the transport's clock, ascending)."""
@@ -44,6 +35,9 @@ class Handle(Protocol):
     def abort(self) -> None:
         """Drop the request and whatever carries it."""
 
+    def release(self, keep_alive: bool) -> None:
+        """The response is over; the connection may carry another request if `keep_alive`."""
+
 
 class Transport(Protocol):
     """Carries request bytes to a server and response bytes back."""
@@ -53,16 +47,17 @@ class Transport(Protocol):
 
 
 class Exchange:
-    """Reads one response as its bytes arrive. `future` gets the RequestRecord; times are nanoseconds of the
+    """Reads one response as its bytes arrive. `done` gets the record, once. Times are nanoseconds of the
     transport's clock.
     """
 
     __slots__ = (
         "_answer",
         "_body",
+        "_done",
         "_events",
         "_reader",
-        "future",
+        "ended",
         "handle",
         "intended_ns",
         "last_ns",
@@ -77,14 +72,15 @@ class Exchange:
         wave: str,
         intended_ns: int,
         sent_ns: int,
-        future: asyncio.Future[RequestRecord],
+        done: Callable[[RequestRecord], None],
     ) -> None:
         self.request = request
         self.wave = wave
         self.intended_ns = intended_ns
         self.sent_ns = sent_ns
         self.last_ns = sent_ns
-        self.future = future
+        self.ended = False
+        self._done = done
         self.handle: Handle | None = None
         self._answer = AnswerReader()
         self._events: EventStream | None = None
@@ -97,16 +93,6 @@ class Exchange:
         return self._answer.first_token_ns is not None
 
     @property
-    def ended(self) -> bool:
-        """Whether there is a record."""
-        return self.future.done()
-
-    @property
-    def keep_alive(self) -> bool:
-        """Whether the connection can carry another request."""
-        return self._reader.complete and self._reader.keep_alive and self._reader.problem is None
-
-    @property
     def answered(self) -> bool:
         """Whether [DONE] has arrived."""
         return self._answer.done
@@ -115,7 +101,7 @@ class Exchange:
         """Bytes of the response with their arrival times."""
         reader = self._reader
         for now_ns, data in batch:
-            if self.future.done():
+            if self.ended:
                 return
             self.last_ns = self._answer.now_ns = now_ns
             reader.feed(data)
@@ -124,24 +110,18 @@ class Exchange:
 
     def lost(self, now_ns: int, why: str) -> None:
         """The connection ended."""
-        if not self.future.done():
+        if not self.ended:
             self._reader.closed()
             self._end(now_ns, lost=why)
 
     def give_up(self, now_ns: int, outcome: Outcome, why: str) -> None:
         """The client stops waiting."""
-        if self.future.done():
+        if self.ended:
             return
         if self.handle is not None:
             self.handle.flush()
-        if not self.future.done():
+        if not self.ended:
             self._end(now_ns, stopped=(outcome, why))
-            self.drop()
-
-    def drop(self) -> None:
-        """Let go of whatever carries the request."""
-        if self.handle is not None:
-            self.handle.abort()
 
     def _head(self) -> None:
         kind = self._reader.headers.get("content-type", "")
@@ -154,6 +134,19 @@ class Exchange:
         elif len(self._body) < _MAX_PLAIN_PARTS:
             self._body.append(body)
 
+    def _let_go(self, abort: bool) -> None:
+        """Free the connection, and cut the reference cycles, so that nothing waits for the garbage
+        collector.
+        """
+        handle, self.handle = self.handle, None
+        reader = self._reader
+        if handle is not None and abort:
+            handle.abort()
+        elif handle is not None:
+            handle.release(reader.complete and reader.keep_alive and reader.problem is None)
+        reader.dispose()
+        self._events = None
+
     def _end(self, now_ns: int, stopped: tuple[Outcome, str] | None = None, lost: str | None = None) -> None:
         answer, reader = self._answer, self._reader
         if self._events is None and self._body and stopped is None:
@@ -161,7 +154,9 @@ class Exchange:
         elif self._events is not None and self._events.close() and reader.complete and answer.remark is None:
             answer.remark = "the stream ended inside an event"
         outcome, error = judge(self.request, reader, answer, stopped, lost)
-        self.future.set_result(
+        self.ended = True
+        self._let_go(stopped is not None)
+        self._done(
             RequestRecord(
                 self.request.request_id,
                 self.wave,

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from k3repro.client._exchange import Handle
 from k3repro.client._http import ResponseReader
 
 __all__ = ["Fetch", "Fetched"]
@@ -33,19 +34,10 @@ class Fetch:
 
     def __init__(self, future: asyncio.Future[Fetched]) -> None:
         self.future = future
+        self.handle: Handle | None = None
         self._body: list[bytes] = []
         self._size = 0
         self._reader = ResponseReader(lambda: None, self._collect)
-
-    @property
-    def ended(self) -> bool:
-        """Whether the response is over."""
-        return self.future.done()
-
-    @property
-    def keep_alive(self) -> bool:
-        """Whether the connection can carry another request."""
-        return self._reader.complete and self._reader.keep_alive and self._reader.problem is None
 
     def feed(self, batch: Sequence[tuple[int, bytes]]) -> None:
         """Bytes of the response."""
@@ -67,4 +59,6 @@ class Fetch:
     def _end(self, problem: str | None) -> None:
         if not self.future.done():
             reader = self._reader
+            if self.handle is not None:
+                self.handle.release(reader.complete and reader.keep_alive and problem is None)
             self.future.set_result(Fetched(reader.status, reader.headers, b"".join(self._body), problem))

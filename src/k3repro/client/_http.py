@@ -10,6 +10,11 @@ import httptools
 
 __all__ = ["ResponseReader"]
 
+
+def _nothing(*_: Any) -> None:
+    """Where callbacks lead once nobody listens."""
+
+
 _MAX_HEADER_BYTES = 64 * 1024
 
 
@@ -63,6 +68,11 @@ class ResponseReader:
         framed = "content-length" in self.headers or "chunked" in self.headers.get("transfer-encoding", "")
         if self.status is not None and not self.complete and not framed and self.problem is None:
             self._finish()
+
+    def dispose(self) -> None:
+        """Let go of the parser and the callbacks; the attributes stay."""
+        self._parser = None
+        self._on_head = self._on_body = _nothing
 
     def _broken(self, error: httptools.HttpParserError) -> None:
         if self.complete:

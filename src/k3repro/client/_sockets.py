@@ -49,12 +49,13 @@ class _Connection(asyncio.Protocol):
             self.close()  # nobody asked for this
             return
         receiver.feed([(self._owner.now_ns(), data)])
-        if receiver.ended:
-            self.receiver = None
-            if receiver.keep_alive:
-                self._owner.rest(self)
-            else:
-                self.close()
+
+    def release(self, keep_alive: bool) -> None:
+        self.receiver = None
+        if keep_alive and self.usable:
+            self._owner.rest(self)
+        else:
+            self.close()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._owner.forget(self)

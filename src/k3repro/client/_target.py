@@ -89,7 +89,7 @@ class Target:
         loop = asyncio.get_running_loop()
         fetch = Fetch(loop.create_future())
         request = self.encoder.get(path) if document is None else self.encoder.post(path, document)
-        handle = self.transport.open(request, fetch)
+        fetch.handle = handle = self.transport.open(request, fetch)
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await fetch.future

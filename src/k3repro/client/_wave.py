@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from k3repro.client._exchange import Exchange
@@ -51,6 +52,10 @@ async def run_wave(
 
 
 class _Wave:
+    """A wave under way. The next request goes out inside the callback that ends one, so places never stand
+    empty.
+    """
+
     def __init__(
         self,
         target: Target,
@@ -67,69 +72,98 @@ class _Wave:
         self._timeout_ns = round(timeout_s * 1e9)
         self._stall_ns = round(stall_s * 1e9)
         self._loop = asyncio.get_running_loop()
+        self._turns = iter(enumerate(requests))
         self._records: list[RequestRecord | None] = [None] * len(requests)
-        self._in_flight: set[Exchange] = set()
-        self._timer: asyncio.TimerHandle | None = None
+        self._missing = len(requests)
+        self._abandoned = False
+        self._in_flight: dict[int, Exchange] = {}
+        self._timers: dict[int, asyncio.TimerHandle] = {}
+        self._watcher: asyncio.TimerHandle | None = None
+        self._finished: asyncio.Future[None] = self._loop.create_future()
 
     async def run(self, concurrency: int) -> list[RequestRecord]:
-        turns = iter(enumerate(self._requests))
         start_ns = self._target.now_ns()
-        workers = [
-            self._loop.create_task(self._worker(turns, start_ns))
-            for _ in range(min(concurrency, len(self._requests)))
-        ]
         try:
-            await asyncio.gather(*workers)
-        except asyncio.CancelledError:
-            for exchange in tuple(self._in_flight):
-                exchange.give_up(self._target.now_ns(), Outcome.CANCELLED, "the wave was cancelled")
-            raise
+            for _ in range(min(concurrency, len(self._requests))):
+                self._next(start_ns)
+            if self._missing:
+                await self._finished
         finally:
-            for worker in workers:
-                worker.cancel()
-            if self._timer is not None:
-                self._timer.cancel()
+            self._abandon()
         return [record for record in self._records if record is not None]
 
-    async def _worker(self, turns: Iterator[tuple[int, Request]], free_ns: int) -> None:
-        target = self._target
-        for index, request in turns:
+    def _next(self, free_ns: int) -> None:
+        """A place is free since `free_ns`: send the next request, or wait until it is due."""
+        for index, request in self._turns:
             intended = free_ns if request.intended_ns is None else request.intended_ns
-            while not target.stopping and (wait := intended - target.now_ns()) > 0:
-                await asyncio.sleep(wait / 1e9)
-            if target.stopping:
-                record = _not_sent(request, self._name, intended, target.now_ns())
+            if self._target.stopping or self._abandoned:
+                now = self._target.now_ns()
+                self._keep(index, _not_sent(request, self._name, intended, now))
+            elif request.intended_ns is not None and intended > self._target.now_ns():
+                self._later(index, request, intended)
+                return
             else:
-                record = await self._send(request, intended)
-            free_ns = record.done_ns
-            self._records[index] = record
-            target.observe(record)
-            if self._on_record is not None:
-                self._on_record(record)
+                self._send(index, request, intended)
+                return
 
-    async def _send(self, request: Request, intended_ns: int) -> RequestRecord:
+    def _later(self, index: int, request: Request, intended_ns: int) -> None:
+        wait = (intended_ns - self._target.now_ns()) / 1e9
+        timer = self._loop.call_at(self._loop.time() + wait, self._due, index, request, intended_ns)
+        self._timers[index] = timer
+
+    def _due(self, index: int, request: Request, intended_ns: int) -> None:
+        del self._timers[index]
+        now = self._target.now_ns()
+        if self._target.stopping:
+            self._keep(index, _not_sent(request, self._name, intended_ns, now))
+            self._next(now)
+        elif now < intended_ns:  # a timer of the wall clock may fire a little early
+            self._later(index, request, intended_ns)
+        else:
+            self._send(index, request, intended_ns)
+
+    def _send(self, index: int, request: Request, intended_ns: int) -> None:
         data = self._target.encode(request)
-        future: asyncio.Future[RequestRecord] = self._loop.create_future()
-        exchange = Exchange(request, self._name, intended_ns, self._target.now_ns(), future)
-        self._in_flight.add(exchange)
-        if self._timer is None:
+        exchange = Exchange(
+            request, self._name, intended_ns, self._target.now_ns(), partial(self._ended, index)
+        )
+        self._in_flight[index] = exchange
+        if self._watcher is None:
             self._watch_in(min(self._timeout_ns, self._stall_ns))
         exchange.handle = self._target.transport.open(data, exchange)
-        try:
-            return await future
-        finally:
-            self._in_flight.discard(exchange)
+
+    def _ended(self, index: int, record: RequestRecord) -> None:
+        del self._in_flight[index]
+        self._keep(index, record)
+        self._next(record.done_ns)
+
+    def _keep(self, index: int, record: RequestRecord) -> None:
+        self._records[index] = record
+        self._missing -= 1
+        self._target.observe(record)
+        if self._on_record is not None:
+            self._on_record(record)
+        if not self._missing and not self._finished.done():
+            self._finished.set_result(None)
+
+    def _abandon(self) -> None:
+        """The wave is over or cancelled: drop whatever is still under way."""
+        for timer in (*self._timers.values(), *([self._watcher] if self._watcher else [])):
+            timer.cancel()
+        self._abandoned = True
+        for exchange in tuple(self._in_flight.values()):
+            exchange.give_up(self._target.now_ns(), Outcome.CANCELLED, "the wave was cancelled")
 
     def _watch_in(self, nanoseconds: int) -> None:
-        self._timer = self._loop.call_at(self._loop.time() + nanoseconds / 1e9, self._watch)
+        self._watcher = self._loop.call_at(self._loop.time() + nanoseconds / 1e9, self._watch)
 
     def _watch(self) -> None:
         """Give up on what is too old or too quiet, and come back when the next one could be."""
         now = self._target.now_ns()
         due = now + min(self._timeout_ns, self._stall_ns)
-        for exchange in tuple(self._in_flight):
+        for exchange in tuple(self._in_flight.values()):
             due = min(due, self._judge(exchange, now))
-        self._timer = None
+        self._watcher = None
         if self._in_flight:
             self._watch_in(max(due - now, 1))
 
@@ -145,7 +179,6 @@ class _Wave:
             quiet = exchange.last_ns + _AFTER_DONE_NS
             if now >= quiet:
                 exchange.lost(exchange.last_ns, "the server did not end the response after [DONE]")
-                exchange.drop()
             return min(limit, quiet)
         if not exchange.started:
             return limit

@@ -2,6 +2,7 @@
 
 from k3repro.twin._cluster import Cluster
 from k3repro.twin._core import Core, Flight
+from k3repro.twin._http import HttpDriver, serve_http
 from k3repro.twin._needle import NEEDLE, QUESTION, UNKNOWN_ANSWER, needle_question, needle_sentence
 from k3repro.twin._platform import Platform, platform, platform_names, platform_sources
 from k3repro.twin._virtual import VirtualDriver
@@ -13,6 +14,7 @@ __all__ = [
     "Cluster",
     "Core",
     "Flight",
+    "HttpDriver",
     "Platform",
     "VirtualDriver",
     "needle_question",
@@ -20,4 +22,5 @@ __all__ = [
     "platform",
     "platform_names",
     "platform_sources",
+    "serve_http",
 ]

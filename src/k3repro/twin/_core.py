@@ -139,7 +139,7 @@ class Core:
     def drain(self, flight: Flight) -> list[int]:
         """End times of the tokens emitted up to now and not drained before."""
         if flight.finished_ns < 0 and flight.first_step >= 0:
-            flight.times = self._times(flight.first_step, flight.first_step + self.emitted(flight))
+            self._extend(flight, flight.first_step + self.emitted(flight))
         fresh = flight.times[flight.drained :]
         flight.drained = len(flight.times)
         return fresh
@@ -238,7 +238,7 @@ class Core:
             return
         flight.finished_ns = self.now_ns
         del self.flights[flight.number]
-        flight.times = self._times(flight.first_step, flight.finish_step)
+        self._extend(flight, flight.finish_step)
         self._done.append(flight)
 
     def _admit(self, flight: Flight, lane: int, step: int) -> None:
@@ -266,19 +266,18 @@ class Core:
         keep = max(0, bisect_right(self._span_steps, oldest) - 1)
         del self._span_steps[:keep], self._spans[:keep]
 
-    def _times(self, first_step: int, last_step: int) -> list[int]:
-        """End times of the steps after `first_step` up to `last_step`."""
-        index = bisect_right(self._span_steps, first_step) - 1
+    def _extend(self, flight: Flight, last_step: int) -> None:
+        """Add the end times of steps up to `last_step` to what is known of a flight's tokens."""
+        step = flight.first_step + len(flight.times)
+        index = bisect_right(self._span_steps, step) - 1
         spans, count = self._spans, len(self._spans)
-        times: list[int] = []
-        while first_step < last_step:
-            begin, start, step = spans[index]
+        while step < last_step:
+            begin, start, cost = spans[index]
             index += 1
             end = min(last_step, spans[index][0]) if index < count else last_step
-            origin = start - begin * step
-            times.extend(range(origin + (first_step + 1) * step, origin + end * step + 1, step))
-            first_step = max(first_step, end)
-        return times
+            origin = start - begin * cost
+            flight.times.extend(range(origin + (step + 1) * cost, origin + end * cost + 1, cost))
+            step = max(step, end)
 
     def _push(self, when: int, kind: int, payload: Flight | int | list[Flight]) -> None:
         self._sequence += 1

@@ -16,6 +16,7 @@ from k3repro.twin._tokenizer import count_tokens, decode
 __all__ = ["Refused", "accept", "parse_json", "prompt_text"]
 
 COMPLETION_DEFAULT_TOKENS = 16
+_decode = json.JSONDecoder().decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ def parse_json(body: bytes) -> dict[str, Any]:
     if not body.strip():
         raise _invalid({"type": "missing", "loc": ("body",), "msg": "Field required", "input": None})
     try:
-        value = json.loads(body)
+        value = _decode(body.decode())
     except (ValueError, RecursionError) as error:
         place = getattr(error, "pos", 0)
         reason = getattr(error, "msg", type(error).__name__)

@@ -63,6 +63,8 @@ class Generation:
     """One accepted completion request: what it will say and the bytes that say it."""
 
     __slots__ = (
+        "_closing",
+        "_opening",
         "answer",
         "chat",
         "continuous_usage",
@@ -98,6 +100,7 @@ class Generation:
         self.continuous_usage = continuous_usage
         self.identity = ""
         self.created = 0
+        self._opening = self._closing = b""
         self.sent = 0
 
     def begin(self, identity: str, created: int) -> None:
@@ -106,6 +109,10 @@ class Generation:
         """
         self.identity = ("chatcmpl-" if self.chat else "cmpl-") + identity
         self.created = created
+        kind = b"chat.completion.chunk" if self.chat else b"text_completion"
+        head = (self.identity.encode(), kind, created, _dump(self.model))
+        self._opening = b'data: {"id":"%s","object":"%s","created":%d,"model":%s,"choices":[' % head
+        self._closing = b'],"system_fingerprint":' + _dump(self.fingerprint)
 
     def batch(self, times: Sequence[int]) -> list[tuple[int, bytes]]:
         """(nanoseconds, bytes) for the next `len(times)` tokens; the last one brings the end of the
@@ -157,24 +164,12 @@ class Generation:
         return opening, closing
 
     def _event(self, choice: bytes, usage: int | None) -> bytes:
-        kind = b"chat.completion.chunk" if self.chat else b"text_completion"
         tail = b""
         if usage is not None:
             tail = b',"usage":' + _dump(self._usage(usage))
         elif self.include_usage:
             tail = b',"usage":null'
-        return (
-            b'data: {"id":"%s","object":"%s","created":%d,"model":%s,"choices":[%s],"system_fingerprint":%s%s}\n\n'
-            % (
-                self.identity.encode(),
-                kind,
-                self.created,
-                _dump(self.model),
-                choice,
-                _dump(self.fingerprint),
-                tail,
-            )
-        )
+        return b"%s%s%s%s}\n\n" % (self._opening, choice, self._closing, tail)
 
     def _ending(self) -> bytes:
         tokens = self.answer.tokens

@@ -42,6 +42,9 @@ class VirtualExchange:
         """The client goes away."""
         self._driver.abort(self)
 
+    def release(self, keep_alive: bool) -> None:
+        """The client has the whole answer."""
+
 
 class VirtualDriver:
     """Carries requests to a cluster on `loop`, whose clock is `now_ns` (integer nanoseconds)."""

@@ -1,0 +1,100 @@
+"""`k3repro twin`: the simulated cluster as a server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import signal
+from typing import Any
+
+import click
+
+from k3repro.errors import UsageError
+from k3repro.twin import Cluster, Platform, platform, platform_names, platform_sources, serve_http
+
+
+@click.group()
+def twin() -> None:
+    """The simulated cluster. Its numbers are labelled simulated everywhere and never pass as measured."""
+
+
+@twin.command()
+@click.option("--platform", "name", required=True, help=f"One of {', '.join(platform_names())}.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one."
+)
+@click.option("--time-scale", default=1.0, show_default=True, help="Simulated seconds per real second.")
+@click.option("--seed", default=0, show_default=True, help="Seed of texts and of the jitter of step costs.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Override a platform constant; repeatable."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print where it listens as one JSON line.")
+def serve(
+    name: str, host: str, port: int, time_scale: float, seed: int, settings: tuple[str, ...], as_json: bool
+) -> None:
+    """Serve an OpenAI-compatible API of a simulated 2P2D cluster until interrupted.
+
+    \b
+    Examples:
+      k3repro twin serve --platform mi325x
+      k3repro twin serve --platform mi300x --port 0 --time-scale 50 --set max_num_seqs=32
+      k3repro probe osl-sweep --target http://127.0.0.1:8000
+    """
+    if not (math.isfinite(time_scale) and time_scale > 0):
+        raise UsageError(f"--time-scale is {time_scale}", fix="Give a positive number, for example 10.")
+    chosen = platform(name).with_overrides(_pairs(settings))
+    asyncio.run(_serve(chosen, host, port, time_scale, seed, as_json))
+
+
+def _pairs(settings: tuple[str, ...]) -> dict[str, str]:
+    pairs = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise UsageError(f"--set {setting!r} is not NAME=VALUE", fix="For example --set max_num_seqs=32.")
+        pairs[key.strip()] = value.strip()
+    return pairs
+
+
+async def _serve(chosen: Platform, host: str, port: int, time_scale: float, seed: int, as_json: bool) -> None:
+    stop = asyncio.Event()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(name, stop.set)
+    cluster = Cluster(chosen, seed)
+    async with serve_http(cluster, host=host, port=port, time_scale=time_scale) as (_, bound):
+        url = f"http://{host}:{bound}"
+        facts: dict[str, Any] = {"url": url, "platform": chosen.name, "seed": seed, "time_scale": time_scale}
+        if as_json:
+            click.echo(json.dumps({**facts, "tier": "simulated"}, sort_keys=True))
+        else:
+            speed = f"time x {time_scale:g}; Ctrl-C ends it"
+            click.echo(f"simulated {chosen.name} ({chosen.slots} slots) on {url}, {speed}")
+        await stop.wait()
+
+
+@twin.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def platforms(as_json: bool) -> None:
+    """List the simulated platforms, every constant with its source.
+
+    \b
+    Examples:
+      k3repro twin platforms
+      k3repro twin platforms --json
+    """
+    table = {
+        name: {
+            key: {"value": getattr(platform(name), key), "source": source}
+            for key, source in platform_sources(name).items()
+        }
+        for name in platform_names()
+    }
+    if as_json:
+        click.echo(json.dumps(table, sort_keys=True, indent=2))
+        return
+    for name, constants in table.items():
+        click.echo(name)
+        for key, entry in constants.items():
+            click.echo(f"  {key:20} {entry['value']!s:>12}   {entry['source']}")

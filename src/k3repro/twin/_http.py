@@ -1,0 +1,275 @@
+"""The HTTP driver: the same cluster behind a real socket, its clock the wall clock times `time_scale`.
+
+Requests are parsed by httptools, as uvicorn does in front of a real engine, so that malformed ones meet the
+same parser. Bytes are those of the virtual driver, written when they are due.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httptools
+
+from k3repro.errors import MachineError
+from k3repro.twin._cluster import Cluster
+from k3repro.twin._core import Flight
+from k3repro.twin._render import Generation, error_reply, reply
+
+__all__ = ["HttpDriver", "serve_http"]
+
+_LOG = logging.getLogger("k3repro.twin")
+_MAX_BODY = 256 * 1024 * 1024
+_MAX_HEADERS = 64 * 1024
+_IDLE_S = 5.0  # uvicorn's default keep-alive
+_SLOW_REQUEST_S = 60.0
+
+
+class HttpDriver:
+    """Runs a cluster against the wall clock and carries its bytes to connections."""
+
+    def __init__(self, cluster: Cluster, time_scale: float = 1.0) -> None:
+        self.cluster = cluster
+        self.connections: set[_Connection] = set()
+        self.misses_ns: deque[int] = deque(maxlen=100_000)
+        self._scale = time_scale
+        self._loop = asyncio.get_running_loop()
+        self._start_ns = time.monotonic_ns()
+        self._live: dict[int, _Connection] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def now_ns(self) -> int:
+        """Nanoseconds of the twin's clock."""
+        return int((time.monotonic_ns() - self._start_ns) * self._scale)
+
+    def start(self, connection: _Connection, message: _Message) -> None:
+        """Answer one request, now or as its tokens come."""
+        self._pump()
+        answer = self.cluster.handle(
+            message.method, message.target, bytes(message.body), message.content_type
+        )
+        if isinstance(answer, bytes):
+            connection.finish(answer)
+            return
+        connection.generation, connection.flight = answer
+        self._live[connection.flight.number] = connection
+        self._arm()
+
+    def drop(self, flight: Flight) -> None:
+        """The client of a flight went away."""
+        if self._live.pop(flight.number, None) is not None:
+            self._pump()
+            self.cluster.core.cancel(flight)
+            self.cluster.finished(flight, "abort")
+            self._arm()
+
+    def _pump(self) -> None:
+        core, now = self.cluster.core, self.now_ns()
+        for flight in core.advance(now):
+            connection = self._live.pop(flight.number, None)
+            if connection is not None and connection.generation is not None:
+                reason = connection.generation.answer.finish_reason
+                self.cluster.finished(flight, reason)
+                connection.finish(self._due(connection.generation, flight, now))
+        for connection in tuple(self._live.values()):
+            if connection.generation is not None and connection.flight is not None:
+                connection.write(self._due(connection.generation, connection.flight, now))
+
+    def _due(self, generation: Generation, flight: Flight, now: int) -> bytes:
+        batch = generation.batch(self.cluster.core.drain(flight))
+        self.misses_ns.extend(int((now - when) / self._scale) for when, _ in batch)
+        return b"".join(data for _, data in batch)
+
+    def _arm(self) -> None:
+        core = self.cluster.core
+        due = [when for when in (core.next_event_ns(), core.next_step_ns()) if when is not None]
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        if due:
+            delay = (min(due) - self.now_ns()) / self._scale / 1e9
+            self._timer = self._loop.call_later(max(0.0, delay), self._wake)
+
+    def _wake(self) -> None:
+        self._pump()
+        self._arm()
+
+
+class _Message:
+    """One request as it was parsed."""
+
+    __slots__ = ("body", "content_type", "expect", "header_bytes", "keep_alive", "method", "target")
+
+    def __init__(self) -> None:
+        self.method = ""
+        self.target = ""
+        self.content_type = ""
+        self.body = bytearray()
+        self.header_bytes = 0
+        self.keep_alive = True
+        self.expect = False
+
+
+class _Connection(asyncio.Protocol):
+    """One client connection; requests on it are answered in order."""
+
+    def __init__(self, driver: HttpDriver) -> None:
+        self._driver = driver
+        self._wire: asyncio.Transport | None = None
+        self._parser = httptools.HttpRequestParser(self)
+        self._message = _Message()
+        self._queue: deque[_Message] = deque()
+        self._current: _Message | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self.generation: Generation | None = None
+        self.flight: Flight | None = None
+
+    # ---- the socket
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._wire = transport  # type: ignore[assignment]
+        self._driver.connections.add(self)
+        self._limit(_SLOW_REQUEST_S)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._driver.connections.discard(self)
+        self._unlimit()
+        if self.flight is not None:
+            self._driver.drop(self.flight)
+        self._wire = None
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._refuse(reply(400, b"Unsupported upgrade request.", "text/plain; charset=utf-8"))
+        except httptools.HttpParserError:
+            self._refuse(reply(400, b"Invalid HTTP request received.", "text/plain; charset=utf-8"))
+
+    def write(self, data: bytes) -> None:
+        """Part of the present answer."""
+        if data and self._wire is not None:
+            self._wire.write(data)
+
+    def finish(self, data: bytes) -> None:
+        """The end of the present answer."""
+        self.write(data)
+        message, self._current = self._current, None
+        self.generation = self.flight = None
+        if self._wire is None or message is None:
+            return
+        if not message.keep_alive:
+            self._wire.close()
+        elif self._queue:
+            self._begin(self._queue.popleft())
+        else:
+            self._limit(_IDLE_S)
+
+    def close(self) -> None:
+        """End the connection at once."""
+        if self._wire is not None:
+            self._wire.abort()
+
+    # ---- callbacks of the parser
+
+    def on_message_begin(self) -> None:
+        self._message = _Message()
+        self._limit(_SLOW_REQUEST_S)
+
+    def on_url(self, url: bytes) -> None:
+        self._message.target += url.decode("latin-1")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        message = self._message
+        message.header_bytes += len(name) + len(value)
+        lowered = name.lower()
+        if lowered == b"content-type":
+            message.content_type = value.decode("latin-1")
+        elif lowered == b"expect":
+            message.expect = value.lower() == b"100-continue"
+
+    def on_headers_complete(self) -> None:
+        message = self._message
+        message.method = self._parser.get_method().decode("latin-1")
+        message.keep_alive = self._parser.should_keep_alive()
+        if message.header_bytes > _MAX_HEADERS:
+            self._refuse(error_reply(431, "The request's headers are larger than 64 KiB."))
+        elif message.expect:
+            self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def on_body(self, body: bytes) -> None:
+        if len(self._message.body) + len(body) > _MAX_BODY:
+            self._refuse(error_reply(413, f"The request's body is larger than {_MAX_BODY} bytes."))
+        else:
+            self._message.body += body
+
+    def on_message_complete(self) -> None:
+        if self._wire is None or self._wire.is_closing():
+            return
+        if self._current is None:
+            self._begin(self._message)
+        else:
+            self._queue.append(self._message)
+
+    # ---- inside
+
+    def _begin(self, message: _Message) -> None:
+        self._unlimit()
+        self._current = message
+        try:
+            self._driver.start(self, message)
+        except Exception:
+            _LOG.exception("a request could not be answered")
+            self.finish(error_reply(500, "Internal Server Error", "InternalServerError"))
+
+    def _refuse(self, answer: bytes) -> None:
+        """Answer something that cannot be read on from, and close."""
+        if self._wire is not None and not self._wire.is_closing():
+            if self._current is None:
+                self._wire.write(answer)
+            self._wire.close()
+
+    def _limit(self, seconds: float) -> None:
+        self._unlimit()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._expired)
+
+    def _unlimit(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _expired(self) -> None:
+        if self._current is None and self._wire is not None:
+            self._wire.close()
+
+
+@asynccontextmanager
+async def serve_http(
+    cluster: Cluster, *, host: str = "127.0.0.1", port: int = 0, time_scale: float = 1.0
+) -> AsyncIterator[tuple[HttpDriver, int]]:
+    """The cluster behind HTTP on `host`; yields the driver and the port in use (0 asks for a free one).
+
+    Raises:
+        MachineError: the port cannot be bound.
+    """
+    driver = HttpDriver(cluster, time_scale)
+    try:
+        server = await asyncio.get_running_loop().create_server(
+            lambda: _Connection(driver), host, port, backlog=2048
+        )
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise MachineError(
+            reason, where=f"{host}:{port}", fix="give another --port, or 0 for a free one"
+        ) from None
+    try:
+        yield driver, server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for connection in tuple(driver.connections):
+            connection.close()
+        await asyncio.sleep(0)
