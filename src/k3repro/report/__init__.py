@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from k3repro.report import show
+from k3repro.report._audit import SiteAudit, audit_site
 from k3repro.report._build import BuildReport, build_site
 from k3repro.report._finding import Finding
 from k3repro.report._queries import ColumnSpec, Query, load_queries, parse_query
@@ -18,7 +19,9 @@ __all__ = [
     "Queryable",
     "Result",
     "Site",
+    "SiteAudit",
     "Sources",
+    "audit_site",
     "build_site",
     "load_queries",
     "parse_query",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from k3repro.report._finding import Finding
+from k3repro.report._finding import Finding, found
 from k3repro.report._rules import CIRCULAR, FORBIDDEN_WORDS, is_pair
 
 __all__ = ["check_beside"]
@@ -25,7 +25,7 @@ def _pairs(name: str, root: Any) -> Iterator[Finding]:
         if is_pair({value.get("data-tier") for value in values}) and not block.xpath(
             ".//span[@data-relation]"
         ):
-            yield Finding(
+            yield found(
                 f"{name} <{block.tag}>",
                 "a published or measured number stands beside another without their relation",
                 "relation",
@@ -36,9 +36,9 @@ def _pairs(name: str, root: Any) -> Iterator[Finding]:
 def _words(name: str, root: Any) -> Iterator[Finding]:
     for section in _sections(root):
         circular = any(_is_circular(element) for element in section)
-        word = next((found for element in section if (found := FORBIDDEN_WORDS.search(_text(element)))), None)
+        word = next((match for element in section if (match := FORBIDDEN_WORDS.search(_text(element)))), None)
         if circular and word:
-            yield Finding(
+            yield found(
                 name,
                 f"{word.group()!r} stands beside an in-sample or same-law pair",
                 "circular",

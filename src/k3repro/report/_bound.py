@@ -11,7 +11,7 @@ from typing import Any
 
 from k3repro.errors import K3Error
 from k3repro.report._figures import chart_rows, cited_seals, svg_of
-from k3repro.report._finding import Finding
+from k3repro.report._finding import Finding, found
 from k3repro.report._grammar import Grammar
 from k3repro.report._html import fragment, shape
 from k3repro.report._markup import sha256
@@ -84,7 +84,7 @@ class PageCheck:
     def _find(self, element: Any, what: str, fix: str = _AGAIN) -> None:
         key = element.get("id") or element.get("data-query") or element.get("data-source") or ""
         self.findings.append(
-            Finding(f"{self.name} <{element.tag}{' ' + key if key else ''}>", what, "bound", fix)
+            found(f"{self.name} <{element.tag}{' ' + key if key else ''}>", what, "bound", fix)
         )
 
     def _compare(self, element: Any, expected: Any, noun: str, *, skip: str = "") -> None:

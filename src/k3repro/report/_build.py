@@ -21,6 +21,7 @@ from k3repro.report._pages import Page, Shipped, csv_of, read_templates, render_
 from k3repro.report._queries import load_queries
 from k3repro.report._site import Site
 from k3repro.report._sources import Queryable, Sources
+from k3repro.store import Catalog
 
 __all__ = ["BuildReport", "StoreLike", "build_site"]
 
@@ -31,7 +32,7 @@ class StoreLike(Protocol):
     @property
     def root(self) -> Path: ...
     def catalog(self) -> Queryable: ...
-    def artifacts(self) -> Sequence[Any]: ...
+    def artifacts(self, *, current: bool = True) -> Sequence[Any]: ...
     def heads(self) -> list[str]: ...
 
 
@@ -60,8 +61,6 @@ def build_site(
         InputError: a template, query or figure is wrong.
     """
     started = time.perf_counter()
-    os.environ["TZ"] = "UTC"
-    time.tzset()
     digest = inputs_digest(site, store)
     if not force and (manifest := _current(site, digest)):
         counts = manifest["counts"]
@@ -82,7 +81,7 @@ def build_site(
     _finish(staging)
     _ship(staging, site, store, sources, shipped)
     say("verifying the built pages")
-    counts = _verify(site, staging, sources)
+    counts = _verify(site, staging, _shipped_sources(sources, store, shipped))
     _write_manifest(staging, digest, heads, counts)
     _swap(staging, site.build)
     return BuildReport(site.build, **counts, seconds=time.perf_counter() - started, skipped=False)
@@ -106,9 +105,13 @@ def _current(site: Site, digest: str) -> dict[str, Any] | None:
 def _sources(site: Site, store: StoreLike) -> Sources:
     files: dict[str, tuple[str, int]] = {}
     for artifact in store.artifacts():
-        inside = artifact.path.resolve().relative_to(store.root.resolve()).as_posix()
-        files[artifact.seal] = (f"artifacts/{inside}", artifact.path.stat().st_size)
+        files[artifact.seal] = (_inside(store, artifact), artifact.path.stat().st_size)
     return Sources(store.catalog(), load_queries(site.queries), files)
+
+
+def _inside(store: StoreLike, artifact: Any) -> str:
+    """The path of an artifact's file in the site: as in the store, so that the ledger that ships still fits."""
+    return f"artifacts/{artifact.path.resolve().relative_to(store.root.resolve()).as_posix()}"
 
 
 def _render(site: Site, sources: Sources, shipped: Shipped) -> tuple[dict[str, str], dict[str, str]]:
@@ -142,14 +145,24 @@ def _ship(staging: Path, site: Site, store: StoreLike, sources: Sources, shipped
         _files.write_changed(staging / "data" / f"{name}.csv", csv_of(sources, name))
     for name, text in sorted(shipped.sources.items()):
         _files.write_changed(staging / "sources" / name, text)
-    by_seal = {artifact.seal: artifact for artifact in store.artifacts()}
+    by_seal = {artifact.seal: artifact for artifact in store.artifacts(current=False)}
     for seal in sorted(_with_inputs(shipped.seals, by_seal)):
-        _files.copy_file(by_seal[seal].path, staging / sources.files[seal][0])
+        _files.copy_file(by_seal[seal].path, staging / _inside(store, by_seal[seal]))
     for path in sorted((store.root / "ledger").glob("*.json")):
         _files.copy_file(path, staging / "artifacts" / "ledger" / path.name)
     for name in ("exemptions.toml", "vocabulary.toml"):
         if (site.root / name).is_file():
             _files.copy_file(site.root / name, staging / "gate" / name)
+
+
+def _shipped_sources(sources: Sources, store: StoreLike, shipped: Shipped) -> Sources:
+    """Sources over just what ships, as an auditor will have it: a query must not lean on what it does not cite."""
+    current = {artifact.seal: artifact for artifact in store.artifacts()}
+    ship = _with_inputs(shipped.seals, current)
+    if ship == set(current):
+        return sources
+    catalog = Catalog.of([current[seal] for seal in sorted(ship)])
+    return Sources(catalog, sources.queries, sources.files)
 
 
 def _with_inputs(seals: set[str], by_seal: dict[str, Any]) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import time
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from importlib import resources
@@ -110,6 +111,12 @@ def cited_seals(sources: Sources, result: Result, where: Mapping[str, Any] | Non
     return sorted(seals)
 
 
+def use_utc() -> None:
+    """Temporal axes are drawn in the zone of the process: make that UTC, before Vega starts."""
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+
+
 _DRAWN: dict[str, str] = {}
 
 
@@ -125,7 +132,7 @@ def svg_of(spec: dict[str, Any]) -> str:
         raise MissingExtra("charts need vl-convert", fix="pip install 'k3repro[site]'") from None
     key = sha256(canonical_json(spec))
     if key not in _DRAWN:
-        os.environ.setdefault("TZ", "UTC")
+        use_utc()
         drawn = {**spec, "config": theme()}
         try:
             _DRAWN[key] = vl_convert.vegalite_to_svg(drawn, vl_version=VEGA_LITE, allowed_base_urls=[])

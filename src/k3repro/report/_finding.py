@@ -1,23 +1,12 @@
-"""What a check found."""
+"""What a check found: the store's own kind of finding, so that one audit prints one list."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from k3repro.store import Finding
 
-__all__ = ["Finding"]
+__all__ = ["Finding", "found"]
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Where, what, which rule, and how to fix it."""
-
-    where: str
-    what: str
-    rule: str
-    fix: str = ""
-
-    def as_dict(self) -> dict[str, str]:
-        return asdict(self)
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.what} [{self.rule}]{f'. {self.fix}' if self.fix else ''}"
+def found(where: str, what: str, code: str, fix: str = "") -> Finding:
+    """A finding of the report: place first, as it is written where checks run."""
+    return Finding(code, where, what, fix)

@@ -16,16 +16,86 @@ from k3repro.report._grammar import BOUND, Grammar, Token
 __all__ = ["PLACES", "Hit", "scan_css", "scan_tree"]
 
 _INLINE = frozenset(
-    ["a", "abbr", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i", "ins", "kbd", "label", "mark", "nobr", "output", "q", "rp", "rt", "ruby", "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "time", "tspan", "tt", "u", "var", "wbr"]
+    [
+        "a",
+        "abbr",
+        "b",
+        "bdi",
+        "bdo",
+        "big",
+        "cite",
+        "code",
+        "data",
+        "del",
+        "dfn",
+        "em",
+        "font",
+        "i",
+        "ins",
+        "kbd",
+        "label",
+        "mark",
+        "nobr",
+        "output",
+        "q",
+        "rp",
+        "rt",
+        "ruby",
+        "s",
+        "samp",
+        "small",
+        "span",
+        "strike",
+        "strong",
+        "sub",
+        "sup",
+        "time",
+        "tspan",
+        "tt",
+        "u",
+        "var",
+        "wbr",
+    ]
 )
-_TEXT_ATTRIBUTES = frozenset(["title", "alt", "placeholder", "label", "summary", "abbr", "srcdoc", "content", "prompt", "standby"])
+_TEXT_ATTRIBUTES = frozenset(
+    ["title", "alt", "placeholder", "label", "summary", "abbr", "srcdoc", "content", "prompt", "standby"]
+)
 _COUNTERS = {"ol": "start", "li": "value", "meter": "value", "progress": "value"}
 _FORM_VALUES = frozenset(["input", "button", "option", "param", "output", "data", "textarea"])
 _REFERENCES = frozenset(
-    ["aria-labelledby", "aria-describedby", "aria-controls", "aria-owns", "aria-hidden", "aria-details", "aria-flowto", "aria-activedescendant"]
+    [
+        "aria-labelledby",
+        "aria-describedby",
+        "aria-controls",
+        "aria-owns",
+        "aria-hidden",
+        "aria-details",
+        "aria-flowto",
+        "aria-activedescendant",
+    ]
 )
 _REFUSED = frozenset(
-    ["iframe", "object", "embed", "video", "audio", "canvas", "applet", "frame", "frameset", "portal", "progress", "meter", "image", "feimage", "picture", "bdo", "marquee", "template", "base"]
+    [
+        "iframe",
+        "object",
+        "embed",
+        "video",
+        "audio",
+        "canvas",
+        "applet",
+        "frame",
+        "frameset",
+        "portal",
+        "progress",
+        "meter",
+        "image",
+        "feimage",
+        "picture",
+        "bdo",
+        "marquee",
+        "template",
+        "base",
+    ]
 )
 _CHROME_META = {("viewport", "width=device-width,initial-scale=1")}
 _STYLE_OK = re.compile(r"\s*(?:text-align:\s*(?:left|right|center)\s*;?)?\s*")

@@ -63,7 +63,7 @@ class Grammar:
 
     def __post_init__(self) -> None:
         for term in sorted(self.vocabulary):
-            if _NUMBER_LIKE.fullmatch(term):
+            if _NUMBER_LIKE.fullmatch(term) or _WORDS.fullmatch(term) or _ROMAN.fullmatch(term):
                 raise InputError(
                     f"{term!r} is a number, not a name", where="vocabulary", fix="Bind it, or exempt it."
                 )

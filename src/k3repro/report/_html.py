@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
+import lxml.etree
 import lxml.html
 
 __all__ = ["fragment", "parse_page", "shape", "without"]
 
 
-def parse_page(data: bytes) -> Any:
-    """The document of a page (UTF-8)."""
-    return lxml.html.document_fromstring(data, parser=lxml.html.HTMLParser(encoding="utf-8"))
+def parse_page(data: bytes) -> tuple[Any, list[str]]:
+    """The document of a page (UTF-8), and why a browser might see more of it than this tree holds."""
+    parser = lxml.html.HTMLParser(encoding="utf-8")
+    root = lxml.html.document_fromstring(data, parser=parser)
+    problems = [entry.message for entry in parser.error_log if entry.level_name == "FATAL"]
+    for comment in root.iter(lxml.etree.Comment):
+        if (comment.text or "").startswith("[CDATA["):
+            problems.append("a CDATA section, which is text inside drawings")
+    for element in root.iter("style", "script"):
+        if any(parent.tag in {"svg", "math"} for parent in element.iterancestors()):
+            problems.append(f"a {element.tag} element inside a drawing")
+    return root, problems
 
 
 def fragment(html: str) -> Any:

@@ -14,7 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from k3repro.errors import GateFailed, InputError, MissingExtra
 from k3repro.report._figures import theme
@@ -36,7 +36,7 @@ def vega_bundle() -> str:
         import vl_convert
     except ImportError:
         raise MissingExtra("charts need vl-convert", fix="pip install 'k3repro[site]'") from None
-    bundle: str = vl_convert.javascript_bundle(vl_version="v6.4")
+    bundle: str = vl_convert.javascript_bundle()  # type: ignore[call-arg]
     return bundle
 
 
@@ -77,7 +77,7 @@ def configuration(
             f"cannot be read: {error!r}", where=str(path), fix="It needs site_name and nav."
         ) from None
     named = set(_named(nav))
-    rest = [{_title(page): page} for page in pages if page not in named and page not in notebooks]
+    rest: list[Any] = [{_title(page): page} for page in pages if page not in named and page not in notebooks]
     if notebooks:
         rest.append({"Notebooks": [{title: page} for page, title in sorted(notebooks.items())]})
     config["nav"] = nav + rest
@@ -86,7 +86,8 @@ def configuration(
     config.setdefault("extra", {})["k3_heads"] = list(heads)
     config["extra_css"] = ["assets/k3/k3.css"]
     config["extra_javascript"] = ["assets/k3/theme.js", "assets/k3/k3.js"]
-    return yaml.safe_dump(config, sort_keys=True, allow_unicode=True)
+    text: str = yaml.safe_dump(config, sort_keys=True, allow_unicode=True)
+    return text
 
 
 def _existing(item: Any, pages: set[str]) -> Any:

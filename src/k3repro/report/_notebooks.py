@@ -71,7 +71,8 @@ _LEAD = (
 def _markdown(text: str) -> tuple[str, str]:
     """The first level-one heading, and the cell: headings as Markdown (they join the contents), the rest as HTML."""
     tokens = _MARKDOWN.parse(text)
-    title, parts, rest = "", [], []
+    title, parts = "", list[str]()
+    rest: list[Any] = []
     index = 0
     while index < len(tokens):
         token = tokens[index]

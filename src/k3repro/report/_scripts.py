@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from k3repro.report._files import file_sha256
-from k3repro.report._finding import Finding
+from k3repro.report._finding import Finding, found
 from k3repro.report._grammar import Grammar
 from k3repro.report._markup import sha256
 from k3repro.report._mkdocs import content_policy, package_assets
@@ -61,14 +61,12 @@ def check_files(root: Path) -> list[Finding]:
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root).as_posix()
         if path.is_symlink():
-            findings.append(Finding(name, "a link leads out of what is checked", "file", "Ship files only."))
+            findings.append(found(name, "a link leads out of what is checked", "file", "Ship files only."))
         elif path.suffix in _CODE and path.is_file() and not is_installed(name, path):
             fix = (
                 "Built by another version? Audit with that one; else it could change any number when viewed."
             )
-            findings.append(
-                Finding(name, "is not a script or style of the installed packages", "script", fix)
-            )
+            findings.append(found(name, "is not a script or style of the installed packages", "script", fix))
     return findings
 
 
@@ -77,10 +75,10 @@ def check_page_scripts(name: str, root: Any, data: bytes, grammar: Grammar) -> I
     for element in root.iter():
         if isinstance(element.tag, str):
             yield from (
-                Finding(f"{name} <{element.tag}>", what, "script") for what in _element(element, grammar)
+                found(f"{name} <{element.tag}>", what, "script") for what in _element(element, grammar)
             )
     if content_policy(data.decode("utf-8", "replace")).encode() not in data:
-        yield Finding(name, "its content security policy does not name just its own scripts", "script")
+        yield found(name, "its content security policy does not name just its own scripts", "script")
 
 
 def _element(element: Any, grammar: Grammar) -> Iterator[str]:

@@ -13,14 +13,58 @@ __all__ = ["MAX_ROWS", "bind_data", "refuse_nan", "spec_problems"]
 
 MAX_ROWS = 5_000
 ROWS = "rows"
+_LARGEST = 10_000  # pixels, ticks, steps: beyond it a specification is an attack on whoever draws it
 
 # Anything that fetches, invents or computes numbers belongs into the SQL, where audit can run it again.
 _REFUSED = frozenset(
-    ["url", "sequence", "graticule", "sphere", "calculate", "labelExpr", "expr", "aggregate", "joinaggregate", "window", "regression", "loess", "density", "quantile", "impute", "stack_", "bin", "timeUnit", "geoshape", "image", "href", "lookup", "signal", "signals"]
+    [
+        "url",
+        "sequence",
+        "graticule",
+        "sphere",
+        "calculate",
+        "labelExpr",
+        "expr",
+        "aggregate",
+        "joinaggregate",
+        "window",
+        "regression",
+        "loess",
+        "density",
+        "quantile",
+        "impute",
+        "stack_",
+        "bin",
+        "timeUnit",
+        "geoshape",
+        "image",
+        "href",
+        "lookup",
+        "signal",
+        "signals",
+    ]
 )
-_STRUCTURE = frozenset(["field", "type", "$schema", "scheme", "interpolate", "shape", "font", "name", "resolve"])
+_STRUCTURE = frozenset(
+    ["field", "type", "$schema", "scheme", "interpolate", "shape", "font", "name", "resolve"]
+)
 _PLACED = frozenset(
-    ["x", "y", "x2", "y2", "theta", "theta2", "radius", "radius2", "text", "tooltip", "xOffset", "yOffset", "xError", "yError", "size_"]
+    [
+        "x",
+        "y",
+        "x2",
+        "y2",
+        "theta",
+        "theta2",
+        "radius",
+        "radius2",
+        "text",
+        "tooltip",
+        "xOffset",
+        "yOffset",
+        "xError",
+        "yError",
+        "size_",
+    ]
 )
 _NUMBER_FORMAT = re.compile(r",?(?:\.\d)?~?[defgs%r]?")
 _COLOUR = re.compile(r"#(?:[0-9a-fA-F]{3}){1,2}")
@@ -105,6 +149,8 @@ def _leaf_problems(keys: list[str], leaf: Any, numbers: Callable[[str], list[str
     elif isinstance(leaf, bool) or leaf is None:
         return
     elif isinstance(leaf, int | float):
+        if abs(leaf) > _LARGEST and "domain" not in keys:
+            yield f"the oversized {leaf}"
         if (
             last == "datum"
             or (last == "value" and _PLACED.intersection(keys))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from k3repro.report._finding import Finding
+from k3repro.report._finding import Finding, found
 from k3repro.report._grammar import Grammar
 from k3repro.report._names import Exemption
 
@@ -32,5 +32,5 @@ def scan_templates(
                 if token.text not in exempt:
                     where = f"site/pages/{name}:{number}"
                     fix = "Bind it with {{ value(...) }}, or reword the sentence."
-                    findings.append(Finding(where, f"{token.text!r} has no artifact", token.rule, fix))
+                    findings.append(found(where, f"{token.text!r} has no artifact", token.rule, fix))
     return findings

@@ -11,7 +11,7 @@ from typing import Any
 from k3repro.report import _bound, _scripts
 from k3repro.report._beside import check_beside
 from k3repro.report._csv import rows_csv
-from k3repro.report._finding import Finding
+from k3repro.report._finding import Finding, found
 from k3repro.report._gate import PLACES, Hit, scan_css, scan_tree
 from k3repro.report._grammar import Grammar
 from k3repro.report._html import parse_page
@@ -62,14 +62,12 @@ def verify_tree(
             outcome.pages += 1
             check_page(name, path.read_bytes(), sources, known, grammar, exemptions, used, outcome, places)
         elif path.suffix == ".css" and not _scripts.is_installed(name, path):
-            found = scan_css(path.read_text("utf-8", "replace"), grammar)
-            outcome.findings += [
-                Finding(name, f"{token!r} in a style sheet", "css", _BIND) for token in found
-            ]
+            printed = scan_css(path.read_text("utf-8", "replace"), grammar)
+            outcome.findings += [found(name, f"{token!r} in a style sheet", "css", _BIND) for token in printed]
     outcome.findings += _scripts.check_files(root)
     outcome.findings += _check_data(root, sources)
     outcome.findings += [
-        Finding("gate/exemptions.toml", f"{item.token!r} in {item.element} of {item.page} matches nothing", "unused",
+        found("gate/exemptions.toml", f"{item.token!r} in {item.element} of {item.page} matches nothing", "unused",
                 "Remove the exemption.")
         for item in exemptions if item not in used
     ]  # fmt: skip
@@ -88,7 +86,8 @@ def check_page(
     places: frozenset[str] = PLACES,
 ) -> None:
     """Check one page; what it finds, and which exemptions it used, are added to `outcome` and `used`."""
-    root = parse_page(data)
+    root, problems = parse_page(data)
+    outcome.findings += [found(name, problem, "page", "A page is plain HTML.") for problem in problems]
     page = _bound.PageCheck(name, root, sources, known, grammar)
     page.run()
     outcome.findings += page.findings
@@ -110,7 +109,7 @@ def _exempts(item: Exemption, page: str, hit: Hit) -> bool:
 
 def _unbound(page: str, hit: Hit) -> Finding:
     around = f" in {hit.around!r}" if hit.around and hit.around != hit.token else ""
-    return Finding(f"{page} <{hit.element}>", f"{hit.token!r} has no artifact{around}", hit.rule, _BIND)
+    return found(f"{page} <{hit.element}>", f"{hit.token!r} has no artifact{around}", hit.rule, _BIND)
 
 
 def _check_data(root: Path, sources: Sources) -> list[Finding]:
@@ -121,7 +120,7 @@ def _check_data(root: Path, sources: Sources) -> list[Finding]:
         expected = rows_csv(sources.result(query)) if query in sources.queries else None
         if expected is None or path.read_bytes() != expected.encode():
             findings.append(
-                Finding(f"data/{path.name}", "is not what its query returns", "data", "Build the site again.")
+                found(f"data/{path.name}", "is not what its query returns", "data", "Build the site again.")
             )
     return findings
 

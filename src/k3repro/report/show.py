@@ -115,4 +115,4 @@ def _emit(sources: Sources, kind: str, query: str, options: dict[str, Any], html
         "text/html": f'{_STYLE}<div class="k3-nb">{html}</div>',
         "text/plain": f"<{kind} {query}>",
     }
-    display(bundle, raw=True)  # type: ignore[no-untyped-call]
+    display(bundle, raw=True)

@@ -1,0 +1,177 @@
+"""`audit site DIR`: a built site against the artifacts in its own folder, trusting neither.
+
+Nothing of the folder is executed: artifacts open in the store's locked-down process, SQL runs there as single
+SELECTs, charts are compared as data and drawn by the installed Vega, scripts must be the installed ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from k3repro.errors import InputError, K3Error
+from k3repro.report._figures import use_utc
+from k3repro.report._files import tree_digests
+from k3repro.report._finding import Finding, found
+from k3repro.report._names import load_exemptions
+from k3repro.report._queries import load_queries
+from k3repro.report._sources import Sources
+from k3repro.report._verify import read_manifest, verify_tree
+from k3repro.store import Ledger, Store, open_untrusted_catalog
+
+__all__ = ["SiteAudit", "audit_site"]
+
+
+@dataclass
+class SiteAudit:
+    """What an audit of a site saw; `notes` are no findings but what a reader of the verdict must know."""
+
+    folder: Path
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    pages: int = 0
+    values: int = 0
+    artifacts: int = 0
+
+    @property
+    def ok(self) -> bool:
+        return not self.findings
+
+    def as_dict(self) -> dict[str, Any]:
+        """The audit as `--json` prints it."""
+        return {
+            "ok": self.ok,
+            "folder": str(self.folder),
+            "pages": self.pages,
+            "values": self.values,
+            "artifacts": self.artifacts,
+            "notes": self.notes,
+            "findings": [finding.as_dict() for finding in self.findings],
+        }
+
+
+def audit_site(folder: Path, store: Store | None = None) -> SiteAudit:
+    """Check a built site; with the local `store`, also that its ledger is still part of today's.
+
+    Raises:
+        InputError: the folder is no built site.
+    """
+    folder = folder.resolve()
+    if not (folder / "index.html").is_file():
+        raise InputError("no built site", where=str(folder), fix="Name the folder that holds index.html.")
+    use_utc()
+    audit = SiteAudit(folder)
+    manifest = read_manifest(folder)
+    audit.findings += _manifest(folder, manifest)
+    ledger = Ledger(folder / "artifacts" / "ledger")
+    audit.findings += _ledger(folder, ledger, manifest)
+    state = Store(folder / "artifacts").state()
+    current = {f"artifacts/{entry.body['file']}" for entry in state.current()}
+    paths = sorted((folder / "artifacts").rglob("*.duckdb"))
+    inputs_only = [path for path in paths if _relative(path, folder) not in current]
+    with open_untrusted_catalog([path for path in paths if path not in inputs_only]) as catalog:
+        audit.findings += catalog.findings
+        audit.artifacts = len(catalog.documents)
+        audit.findings += [
+            found(f"artifacts {seal[:12]}", "has no entry in the ledger that ships with it", "ledger")
+            for seal in sorted(set(catalog.documents) - set(state.seals))
+        ]
+        files = {seal: (_relative(path, folder), path.stat().st_size) for seal, path in catalog.paths.items()}
+        _verify(audit, catalog, files)
+    if inputs_only:
+        with open_untrusted_catalog(inputs_only) as rest:
+            audit.findings += rest.findings
+            audit.artifacts += len(rest.documents)
+            seals_of_site = set(catalog.documents) | set(rest.documents)
+    else:
+        seals_of_site = set(catalog.documents)
+    audit.notes += [
+        f"exempted: {item.token!r} in {item.element} of {item.page}: {item.reason}"
+        for item in load_exemptions(folder / "gate")
+    ]
+    if store is not None:
+        audit.findings += _since(store, manifest, seals_of_site, audit.notes)
+    return audit
+
+
+def _verify(audit: SiteAudit, catalog: Any, files: dict[str, tuple[str, int]]) -> None:
+    try:
+        sources = Sources(catalog, load_queries(audit.folder / "queries"), files)
+        outcome = verify_tree(audit.folder, sources)
+    except K3Error as error:
+        audit.findings.append(found(error.where or "site", error.what, "site", error.fix))
+        return
+    audit.findings += outcome.findings
+    audit.pages, audit.values = outcome.pages, outcome.values
+
+
+def _manifest(folder: Path, manifest: dict[str, Any]) -> Iterator[Finding]:
+    """Every file that is not as the build left it."""
+    recorded = manifest.get("files")
+    if not isinstance(recorded, dict):
+        yield found(
+            "manifest.json", "is missing or unreadable", "manifest", "Audit the folder as it was built."
+        )
+        return
+    present = tree_digests(folder, skip=["manifest.json"])
+    for name in sorted(recorded.keys() | present.keys()):
+        if recorded.get(name) != present.get(name):
+            what = (
+                "is missing"
+                if name not in present
+                else "came later"
+                if name not in recorded
+                else "was changed"
+            )
+            yield found(name, f"{what} since the site was built", "manifest", "Restore it, or build again.")
+
+
+def _ledger(folder: Path, ledger: Ledger, manifest: dict[str, Any]) -> Iterator[Finding]:
+    """The ledger that ships: entries named by their bytes, heads as the site and every footer print them."""
+    for path in sorted(ledger.folder.glob("*.json")):
+        if hashlib.sha256(path.read_bytes()).hexdigest() != path.stem:
+            yield found(f"artifacts/ledger/{path.name}", "an entry is not what its name says", "ledger")
+    entries, heads = ledger.entries(), ledger.heads()
+    missing = sorted({parent for entry in entries.values() for parent in entry.parents} - set(entries))
+    yield from (
+        found(f"ledger {parent[:12]}", "an entry others descend from is missing", "ledger")
+        for parent in missing
+    )
+    if manifest.get("heads") != heads:
+        yield found("manifest.json", "its ledger heads are not those of the ledger that ships", "heads")
+    for path in sorted(folder.rglob("*.html")):
+        block = re.search(
+            r'class="md-copyright k3-heads".*?</div>', path.read_text("utf-8", "replace"), re.DOTALL
+        )
+        printed = re.findall(r'<data class="k3-digest" value="([0-9a-f]+)"', block.group()) if block else []
+        if sorted(printed) != heads:
+            yield found(_relative(path, folder), "its footer does not print the ledger heads", "heads")
+
+
+def _since(store: Store, manifest: dict[str, Any], seals: set[str], notes: list[str]) -> Iterator[Finding]:
+    """What happened after the build, as far as the local ledger knows."""
+    entries = store.ledger.entries()
+    for head in manifest.get("heads") or ():
+        if head not in entries:
+            fix = "Its history was rewritten, or this store is another project's (leave it out with --no-store)."
+            yield found(
+                f"ledger {str(head)[:12]}", "a head of this site is not part of today's ledger", "heads", fix
+            )
+    withdrawn = store.withdrawn()
+    for seal in sorted(seals & set(withdrawn)):
+        yield found(
+            f"artifact {seal[:12]}",
+            f"withdrawn since: {withdrawn[seal]}",
+            "withdrawn",
+            "Build the site again.",
+        )
+    newer = sorted(seals & set(store.state().superseded))
+    notes += [f"artifact {seal[:12]} was superseded since" for seal in newer]
+
+
+def _relative(path: Path, folder: Path) -> str:
+    return path.relative_to(folder).as_posix()

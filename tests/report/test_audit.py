@@ -1,0 +1,195 @@
+"""`audit site`: a digit changed anywhere in a built site is found, from the folder alone."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from k3repro.report import audit_site
+from k3repro.report._files import tree_digests
+from k3repro.store import Store
+
+
+@pytest.fixture
+def copy(built: Path, tmp_path: Path) -> Path:
+    target = tmp_path / "copy"
+    shutil.copytree(built, target)
+    return target
+
+
+def forge_manifest(folder: Path) -> None:
+    """What a careful forger does: make the manifest fit."""
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text("utf-8"))
+    manifest["files"] = tree_digests(folder, skip=["manifest.json"])
+    path.write_text(json.dumps(manifest), "utf-8")
+
+
+def edit(folder: Path, name: str, change: Callable[[str], str]) -> None:
+    path = folder / name
+    before = path.read_text("utf-8")
+    after = change(before)
+    assert after != before, "the test changed nothing"
+    path.write_text(after, "utf-8")
+    forge_manifest(folder)
+
+
+def test_a_clean_site_passes_elsewhere_and_alone(copy: Path) -> None:
+    audit = audit_site(copy)
+    assert [str(finding) for finding in audit.findings] == []
+    assert audit.values > 30 and audit.artifacts == 2
+
+
+DIGIT = re.compile(r"(\d)(?=\D*$)")
+
+
+def bump(text: str) -> str:
+    """The last digit, plus one."""
+    return DIGIT.sub(lambda match: str((int(match.group(1)) + 1) % 10), text, count=1)
+
+
+PLACES = {
+    "text of a value": r'(<data class="k3-value"[^>]*>)([^<]*)()',
+    "value attribute": r'(<data class="k3-value"[^>]*? value=")([^"]*)()',
+    "sample size": r'(<data class="k3-value"[^>]*? data-n=")([^"]*)()',
+    "artifacts of a value": r'(<data class="k3-value"[^>]*? data-artifacts=")([^"]*)()',
+    "table cell": r'(<td class="k3-number"[^>]*>)([^<]*)()',
+    "sort value": r'(<td class="k3-number" data-value=")([^"]*)()',
+    "row digest": r'(<table [^>]*data-rows=")([^"]*)()',
+    "chart data": r'(class="k3-spec">.*?"wall_s":)([\d.]+)()',
+    "chart digest": r'(class="k3-spec">.*?"data":")([0-9a-f]{64})()',
+    "chart title": r'(class="k3-spec">.*?"title":")(Reply length)()',
+    "drawing label": r'(class="k3-static">.*?<text[^>]*>)(\d[\d.,]*)()',
+    "drawing aria": r'(class="k3-static">.*?aria-label="[^"]*?Wall time[^"]*?)(\d[\d.]*)()',
+    "hover SQL": r'(class="k3-provenance">.*?osl)( FROM)()',
+    "shown SQL": r"(<code data-source[^>]*>.*?)(title: )()",
+    "footer head": r'(<data class="k3-digest" value="[0-9a-f]*"><code>)([0-9a-f]*)()',
+}
+
+
+@pytest.mark.parametrize("place", sorted(PLACES))
+def test_a_change_in_a_page_is_found(copy: Path, place: str) -> None:
+    def change(html: str) -> str:
+        match = re.search(PLACES[place], html, re.DOTALL)
+        assert match, place
+        old = match.group(2)
+        new = bump(old) if DIGIT.search(old) else f"{old}74 "
+        return html[: match.start(2)] + new + html[match.end(2) :]
+
+    edit(copy, "wall-law.html", change)
+    assert audit_site(copy).findings, place
+
+
+def test_every_digit_of_every_bound_text_matters(built: Path, tmp_path: Path) -> None:
+    html = (built / "wall-law.html").read_text("utf-8")
+    texts = [
+        match.span(1)
+        for match in re.finditer(r'<(?:data|td) class="k3-(?:value|number)"[^>]*>([^<]*\d[^<]*)<', html)
+    ]
+    spots = [start + i for start, end in texts for i, c in enumerate(html[start:end]) if c.isdigit()]
+    assert len(spots) > 60
+    from k3repro.report._queries import load_queries
+    from k3repro.report._sources import Sources
+    from k3repro.report._verify import Outcome, check_page, load_grammar
+    from k3repro.report._bound import Known
+    from k3repro.store import Catalog
+
+    store = Store(built / "artifacts")
+    files = {
+        a.seal: (f"artifacts/{a.path.relative_to(store.root).as_posix()}", a.path.stat().st_size)
+        for a in store.artifacts()
+    }
+    sources = Sources(Catalog.of(store.artifacts()), load_queries(built / "queries"), files)
+    known, grammar = Known.of(built, sources), load_grammar(built / "gate")
+    for spot in [None, *spots]:
+        changed = html if spot is None else html[:spot] + str((int(html[spot]) + 1) % 10) + html[spot + 1 :]
+        outcome = Outcome()
+        check_page("wall-law.html", changed.encode(), sources, known, grammar, [], set(), outcome)
+        assert bool(outcome.findings) == (spot is not None), changed[(spot or 0) - 40 : (spot or 0) + 20]
+
+
+def test_a_changed_row_in_a_download_is_found(copy: Path) -> None:
+    edit(copy, "data/sweep.csv", bump)
+    assert any(finding.code == "data" for finding in audit_site(copy).findings)
+
+
+def test_a_flipped_byte_in_an_artifact_is_found(copy: Path) -> None:
+    path = next((copy / "artifacts").rglob("*.duckdb"))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 3] ^= 1
+    path.write_bytes(bytes(data))
+    audit = audit_site(copy)
+    assert any(finding.code == "manifest" for finding in audit.findings)
+
+
+def test_the_newest_ledger_entry_deleted_is_found(copy: Path) -> None:
+    head = Store(copy / "artifacts").heads()[0]
+    (copy / "artifacts" / "ledger" / f"{head}.json").unlink()
+    forge_manifest(copy)
+    assert {"heads", "ledger"} & {finding.code for finding in audit_site(copy).findings}
+
+
+def test_a_retraction_after_the_build_is_told(copy: Path, store: Store, tmp_path: Path) -> None:
+    later = tmp_path / "later"
+    shutil.copytree(store.root, later)
+    local = Store(later)
+    assert audit_site(copy, local).ok
+    local.retract(local.find("sweep@twin:mi325x").seal, "the clock was wrong")
+    findings = audit_site(copy, local).findings
+    assert any("withdrawn since" in finding.what for finding in findings)
+
+
+def test_another_history_is_told(copy: Path, tmp_path: Path) -> None:
+    findings = audit_site(copy, Store(tmp_path / "empty")).findings
+    assert any(finding.code == "heads" for finding in findings)
+
+
+HOSTILE = {
+    "a file is read": "SELECT seal, content AS osl FROM read_text('/etc/hostname'), artifacts ORDER BY 1",
+    "a second statement": "SELECT seal FROM artifacts ORDER BY 1; DROP TABLE artifacts",
+    "a write": "COPY (SELECT 1) TO '/tmp/k3-hostile.csv' -- ORDER BY",
+    "a setting": "SET enable_external_access = true -- ORDER BY",
+}
+
+
+@pytest.mark.parametrize("name", sorted(HOSTILE))
+def test_hostile_sql_is_refused(copy: Path, name: str) -> None:
+    (copy / "queries" / "sweep.sql").write_text(HOSTILE[name], "utf-8")
+    forge_manifest(copy)
+    assert not audit_site(copy).ok
+    assert not Path("/tmp/k3-hostile.csv").exists()
+
+
+SCRIPTS = {
+    "inline script": "<script>document.body.innerHTML = 'fast'</script>",
+    "outside script": '<script src="https://example.com/x.js"></script>',
+    "handler": '<p onclick="alert()">x</p>',
+    "address": '<a href="java&#10;script:alert()">x</a>',
+    "frame": '<iframe src="x.html"></iframe>',
+    "image": '<img src="speed.png" alt="a chart">',
+    "refresh": '<meta http-equiv="refresh" content="x">',
+    "deep nesting": "<div>" * 5000,
+}
+
+
+@pytest.mark.parametrize("name", sorted(SCRIPTS))
+def test_what_could_change_a_page_later_is_found(copy: Path, name: str) -> None:
+    edit(copy, "wall-law.html", lambda html: html.replace("</article>", f"{SCRIPTS[name]}</article>", 1))
+    assert audit_site(copy).findings
+
+
+def test_a_script_file_of_somebody_else_is_found(copy: Path) -> None:
+    edit(copy, "assets/k3/k3.js", lambda text: text + "\ndocument.title = 'x';\n")
+    assert any(finding.code == "script" for finding in audit_site(copy).findings)
+
+
+def test_a_folder_that_is_no_site_is_one_line(tmp_path: Path) -> None:
+    from k3repro.errors import InputError
+
+    with pytest.raises(InputError, match="no built site"):
+        audit_site(tmp_path)
