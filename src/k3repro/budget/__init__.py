@@ -1,1 +1,51 @@
-"""Layer `budget` (see docs/design.md)."""
+"""Checkpoint bytes from headers alone, by component; number formats priced; layouts that hold the model."""
+
+from k3repro.budget._buckets import COMPONENTS, Bucket, Bucketer, Inventory
+from k3repro.budget._checkpoint import Checkpoint, checkpoint_of_headers, checkpoint_of_model
+from k3repro.budget._fixture import write_fixture
+from k3repro.budget._header import DTYPES, Header, TensorEntry, header_length, parse_header
+from k3repro.budget._inventory import tensors_of
+from k3repro.budget._layout import (
+    HEAP,
+    OVERHEAD,
+    Candidate,
+    Smallest,
+    Weights,
+    candidates,
+    smallest_pool,
+    weights_of,
+)
+from k3repro.budget._price import FORMATS, Format, format_named, parameters_of
+from k3repro.budget._read import Index, parse_index, read_headers
+
+__all__ = [
+    "COMPONENTS",
+    "DTYPES",
+    "FORMATS",
+    "HEAP",
+    "OVERHEAD",
+    "Bucket",
+    "Bucketer",
+    "Candidate",
+    "Checkpoint",
+    "Format",
+    "Header",
+    "Index",
+    "Inventory",
+    "Smallest",
+    "TensorEntry",
+    "Weights",
+    "candidates",
+    "checkpoint_of_headers",
+    "checkpoint_of_model",
+    "format_named",
+    "header_length",
+    "parameters_of",
+    "parse_header",
+    "parse_index",
+    "read_headers",
+    "smallest_pool",
+    "tensors_of",
+    "weights_of",
+    "write_fixture",
+]
