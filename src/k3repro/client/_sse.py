@@ -17,7 +17,7 @@ class EventStream:
     Both give the same events.
     """
 
-    __slots__ = ("_buffer", "_data", "_name", "_on_event", "_started")
+    __slots__ = ("_after_return", "_buffer", "_data", "_name", "_on_event", "_started")
 
     def __init__(self, on_event: Callable[[bytes, bytes], None]) -> None:
         self._on_event = on_event
@@ -25,21 +25,20 @@ class EventStream:
         self._data: list[bytes] = []
         self._name = b""
         self._started = False
+        self._after_return = False
 
     def feed(self, chunk: bytes) -> None:
         """The next bytes of the body."""
-        if (
-            self._buffer
-            or self._data
-            or not chunk.startswith(b"data: ")
-            or not chunk.endswith(b"\n\n")
-            or b"\r" in chunk
-        ):
+        if self._buffer or self._data or self._name or not _simple(chunk):
             self._lines(chunk)
             return
         self._started = True
+        self._after_return = False
+        if chunk.find(b"\n") == len(chunk) - 2:
+            self._on_event(chunk[6:-2], b"")
+            return
         for event in chunk[:-2].split(b"\n\n"):
-            if event.startswith(b"data: ") and b"\n" not in event:
+            if event[:6] == b"data: " and b"\n" not in event:
                 self._on_event(event[6:], b"")
             else:
                 self._lines(event + b"\n\n")
@@ -57,11 +56,14 @@ class EventStream:
                 return
             self._started = True
             data = data.removeprefix(_BOM)
-        held = b""
-        if data.endswith(b"\r"):  # the \n of a \r\n may still come
-            data, held = data[:-1], b"\r"
+        self._buffer = b""
+        if not data:
+            return
+        if self._after_return:  # the \n that follows belongs to the line that \r has ended
+            data = data.removeprefix(b"\n")
+        self._after_return = chunk.endswith(b"\r")
         lines = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        self._buffer = lines.pop() + held
+        self._buffer = lines.pop()
         for line in lines:
             self._line(line)
 
@@ -78,3 +80,7 @@ class EventStream:
             self._data.append(value)
         elif field == b"event":
             self._name = value
+
+
+def _simple(chunk: bytes) -> bool:
+    return chunk[:6] == b"data: " and chunk[-2:] == b"\n\n" and b"\r" not in chunk
