@@ -1,1 +1,64 @@
-"""Layer `claims` (see docs/design.md)."""
+"""Ledgers of claims and their audit: numbers against arithmetic and artifacts (docs/claims.md)."""
+
+from k3repro.claims._audit import VERDICTS, Backing, Step, Verdict, audit_ledger, headline
+from k3repro.claims._claim import Binding, Claim, Ledger, Premise, Relation, Rule
+from k3repro.claims._coverage import Coverage, coverage
+from k3repro.claims._diff import Change, diff_ledgers, diff_sources
+from k3repro.claims._extract import Draft, draft_ledger
+from k3repro.claims._hedges import DECISION_WIDTH, HEDGES, NON_CLAIM_SHARE
+from k3repro.claims._interval import Span
+from k3repro.claims._ledger import LedgerError, read_ledger, read_ledger_text
+from k3repro.claims._library import Audit, Library, StoreSource
+from k3repro.claims._numerals import Numeral, numerals
+from k3repro.claims._render import audit_json, audit_lines, verdict_json
+from k3repro.claims._rules import RULES, rule_text
+from k3repro.claims._sarif import sarif
+from k3repro.claims._skeleton import Skeleton, build_skeleton, read_skeleton, write_skeleton
+from k3repro.claims._source import Source, read_source, source_from_text
+
+__all__ = [
+    "DECISION_WIDTH",
+    "HEDGES",
+    "NON_CLAIM_SHARE",
+    "RULES",
+    "VERDICTS",
+    "Audit",
+    "Backing",
+    "Binding",
+    "Change",
+    "Claim",
+    "Coverage",
+    "Draft",
+    "Ledger",
+    "LedgerError",
+    "Library",
+    "Numeral",
+    "Premise",
+    "Relation",
+    "Rule",
+    "Skeleton",
+    "Source",
+    "Span",
+    "Step",
+    "StoreSource",
+    "Verdict",
+    "audit_json",
+    "audit_ledger",
+    "audit_lines",
+    "build_skeleton",
+    "coverage",
+    "diff_ledgers",
+    "diff_sources",
+    "draft_ledger",
+    "headline",
+    "numerals",
+    "read_ledger",
+    "read_ledger_text",
+    "read_skeleton",
+    "read_source",
+    "rule_text",
+    "sarif",
+    "source_from_text",
+    "verdict_json",
+    "write_skeleton",
+]

@@ -1,0 +1,285 @@
+"""The audit of a ledger: every derivable number recomputed, a verdict for each with its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from k3repro.claims._claim import Binding, Claim, Ledger, Relation
+from k3repro.claims._compare import Outcome, compare
+from k3repro.claims._hedges import DECISION_WIDTH
+from k3repro.claims._interval import Span
+from k3repro.claims._slips import smallest_change
+from k3repro.units import quantile_supported
+
+__all__ = ["VERDICTS", "Backing", "Step", "Verdict", "audit_ledger", "headline"]
+
+VERDICTS = ("supported", "contradicted", "undecidable", "unbacked")
+Backer = Callable[[Claim, Binding], "Backing | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One check of a claim: the formula, the interval it gives, the outcome, and what it assumed."""
+
+    formula: str
+    role: str
+    outcome: Outcome
+    claimed: Span
+    derived: Span
+    inputs: tuple[str, ...] = ()
+    rule: str = ""
+    assuming: str = ""
+    note: str = ""
+    survives: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Backing:
+    """What an artifact says of a claim: value in its unit, tier, n, difference and tolerance.
+
+    The difference is None where the simulation was calibrated on the claim (in-sample) or shares its formula.
+    """
+
+    tier: str
+    value: Fraction
+    n: int
+    seals: tuple[str, ...]
+    relation: str
+    difference: Fraction | None
+    tolerance: Fraction
+    tolerance_from: str
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The verdict on one claim, with everything that explains it."""
+
+    claim: Claim
+    verdict: str
+    steps: tuple[Step, ...] = ()
+    code: str = ""
+    survives: bool = False
+    change: str = ""
+    backings: tuple[Backing, ...] = ()
+    fidelity: str = ""
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def decisive(self) -> Step | None:
+        """The step that settled the verdict."""
+        wanted = {"contradicted": Outcome.CONTRADICTED, "supported": Outcome.SUPPORTED}.get(self.verdict)
+        settled = (step for step in self.steps if step.outcome is wanted)
+        return next(settled, self.steps[0] if self.steps else None)
+
+    @property
+    def backed(self) -> bool:
+        """Whether a measured artifact speaks of the claim."""
+        return any(backing.tier == "measured" for backing in self.backings)
+
+
+def audit_ledger(
+    ledger: Ledger, *, primary: Ledger | None = None, back: Backer | None = None
+) -> list[Verdict]:
+    """A verdict for every claim and mention, in document order.
+
+    `primary` is the ledger a secondary source reports on; `back` looks bindings up in artifacts.
+    """
+    steps = _steps(ledger)
+    source = _Primary(primary, {v.claim.id: v.verdict for v in audit_ledger(primary)}) if primary else None
+    found: dict[str, Verdict] = {}
+    for claim in ledger.claims.values():
+        if not claim.same:
+            found[claim.id] = _verdict(ledger, claim, steps.get(claim.id, []), source, back)
+    for claim in ledger.claims.values():
+        if claim.same:
+            found[claim.id] = _mention(ledger, claim, found[claim.same], source)
+    return [found[identity] for identity in ledger.claims]
+
+
+def headline(verdicts: list[Verdict]) -> list[Verdict]:
+    """Contradictions that survive twice the tolerance and rest on nothing the source does not print."""
+    return [
+        verdict
+        for verdict in verdicts
+        if verdict.verdict == "contradicted" and verdict.survives and not verdict.claim.same
+    ]
+
+
+def _steps(ledger: Ledger) -> dict[str, list[Step]]:
+    """Every relation run once, and solved for each claim it reads where it holds."""
+    steps: dict[str, list[Step]] = {}
+    for claim in ledger.claims.values():
+        for relation in claim.relations:
+            environment = {name: ledger.measure(name) for name in relation.formula.names}
+            step = _target_step(ledger, claim, relation)
+            steps.setdefault(claim.id, []).append(step)
+            if step.outcome is Outcome.CONTRADICTED or relation.operator != "=":
+                continue
+            for name in sorted(set(relation.formula.names) & set(ledger.claims)):
+                allowed = relation.formula.solve(name, claim.span(), environment)
+                if allowed is not None:
+                    steps.setdefault(name, []).append(_solved_step(ledger, name, claim, relation, allowed))
+    return steps
+
+
+def _target_step(ledger: Ledger, claim: Claim, relation: Relation) -> Step:
+    environment = {name: ledger.measure(name) for name in relation.formula.names}
+    derived = relation.formula.evaluate(environment).span
+    outcome = compare(claim.span(), relation.operator, derived)
+    survives = outcome is Outcome.CONTRADICTED and _survives(claim, relation, derived)
+    operator = "" if relation.operator == "=" else f"{relation.operator} "
+    text = f"{operator}{relation.formula.text}"
+    return Step(
+        text,
+        "derived",
+        outcome,
+        claim.span(),
+        derived,
+        tuple(relation.formula.names),
+        relation.rule,
+        relation.assuming,
+        relation.note,
+        survives,
+    )
+
+
+def _survives(claim: Claim, relation: Relation, derived: Span) -> bool:
+    return compare(claim.span(2), relation.operator, derived) is Outcome.CONTRADICTED
+
+
+def _solved_step(ledger: Ledger, name: str, claim: Claim, relation: Relation, allowed: Span) -> Step:
+    source = ledger.claims[name]
+    outcome = compare(source.span(), "=", allowed)
+    if outcome is Outcome.SUPPORTED and allowed.relative_width > DECISION_WIDTH:
+        outcome = Outcome.UNDECIDABLE
+    text = f"{claim.id} = {relation.formula.text}, solved for {name}"
+    inputs = (claim.id, *(other for other in relation.formula.names if other != name))
+    return Step(text, "solved", outcome, source.span(), allowed, inputs, "", relation.assuming)
+
+
+def _verdict(
+    ledger: Ledger, claim: Claim, steps: list[Step], primary: _Primary | None, back: Backer | None
+) -> Verdict:
+    backings = tuple(b for binding in claim.bindings if back and (b := back(claim, binding)))
+    verdict = Verdict(claim, _settle(steps, backings), tuple(steps), backings=backings)
+    if verdict.verdict == "contradicted":
+        verdict = _explain(verdict)
+    elif verdict.verdict != "supported":
+        verdict = replace(verdict, code="K3C202" if verdict.verdict == "unbacked" else "K3C203")
+    verdict = _statistic(ledger, verdict)
+    return _fidelity(verdict, primary) if primary else verdict
+
+
+def _settle(steps: list[Step], backings: tuple[Backing, ...]) -> str:
+    outcomes = {step.outcome for step in steps if step.role == "derived"}
+    outcomes |= {backing.outcome for backing in backings if backing.tier == "measured"}
+    solved = {step.outcome for step in steps if step.role == "solved"}
+    if Outcome.CONTRADICTED in outcomes:
+        return "contradicted"
+    if Outcome.SUPPORTED in outcomes | solved:
+        return "supported"
+    return "undecidable" if outcomes | solved else "unbacked"
+
+
+def _explain(verdict: Verdict) -> Verdict:
+    against = [
+        step for step in verdict.steps if step.outcome is Outcome.CONTRADICTED and step.role == "derived"
+    ]
+    if not against:
+        return replace(
+            verdict, code="K3C201", survives=True, change="The measured artifact gives another value."
+        )
+    step = max(against, key=lambda s: s.survives)
+    change, slip = smallest_change(verdict.claim, step.derived, step.formula)
+    code = step.rule or ("K3C104" if slip and step.survives else "K3C101" if step.survives else "K3C102")
+    return replace(verdict, code=code, survives=step.survives, change=change)
+
+
+def _statistic(ledger: Ledger, verdict: Verdict) -> Verdict:
+    """A quantile of too few observations is not that quantile, whatever else holds."""
+    claim = verdict.claim
+    if not claim.statistic or not claim.observations:
+        return verdict
+    n = int(ledger.claims[claim.observations].value)
+    if quantile_supported(float(Fraction(claim.statistic.removeprefix("p")) / 100), n):
+        return verdict
+    note = f"{claim.statistic} needs more than the n = {n} printed"
+    settled = "undecidable" if verdict.verdict in ("supported", "unbacked") else verdict.verdict
+    return replace(verdict, verdict=settled, code="K3C105", notes=(*verdict.notes, note))
+
+
+def _mention(ledger: Ledger, claim: Claim, base: Verdict, primary: _Primary | None) -> Verdict:
+    """A mention shares the verdict of what it repeats, unless it prints another number."""
+    step = _repetition(claim, ledger.claims[claim.same])
+    if step.outcome is Outcome.CONTRADICTED:
+        change, slip = smallest_change(claim, step.derived, claim.same)
+        code = "K3C104" if slip and step.survives else "K3C103" if step.survives else "K3C102"
+        verdict = Verdict(claim, "contradicted", (step,), code, step.survives, change)
+    else:
+        verdict = Verdict(claim, base.verdict, (step,), base.code, base.survives, base.change, base.backings)
+    return _fidelity(verdict, primary) if primary else verdict
+
+
+def _repetition(claim: Claim, base: Claim) -> Step:
+    """Equal prints at one precision must be equal numbers; otherwise their intervals must meet."""
+    claimed, other = claim.span(), base.span()
+    plain = not claim.hedge and not base.hedge and claim.ulp == base.ulp and claim.unit == base.unit
+    if plain and claim.value != base.value:
+        outcome = Outcome.CONTRADICTED
+    else:
+        outcome = Outcome.SUPPORTED if claimed.intersects(other) else Outcome.CONTRADICTED
+    survives = outcome is Outcome.CONTRADICTED and not claim.span(2).intersects(other)
+    return Step(
+        f"repeats {base.id}", "repeated", outcome, claimed, other, (base.id,), "K3C103", survives=survives
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Primary:
+    """The primary source of a secondary one, and its own verdicts."""
+
+    ledger: Ledger
+    verdicts: Mapping[str, str]
+
+
+def _fidelity(verdict: Verdict, primary: _Primary) -> Verdict:
+    """How a number was carried over: faithful, altered, unit changed, invented, context lost."""
+    claim = verdict.claim
+    source = primary.ledger.claims.get(claim.primary)
+    if not claim.primary:
+        return verdict
+    if source is None:
+        return replace(verdict, fidelity="invented", verdict="contradicted", code="K3C303", survives=True)
+    step = replace(_repetition(claim, source), formula=f"{primary.ledger.id}: {source.id}", inputs=())
+    verdict = replace(verdict, steps=(step, *verdict.steps))
+    as_printed = f"{source.printed} {source.unit}, as in the primary source"
+    if claim.unit.dimension != source.unit.dimension or claim.unit.factor != source.unit.factor:
+        return replace(
+            verdict,
+            fidelity="unit changed",
+            verdict="contradicted",
+            code="K3C302",
+            survives=True,
+            change=as_printed,
+        )
+    if step.outcome is Outcome.CONTRADICTED:
+        return replace(
+            verdict,
+            fidelity="altered",
+            verdict="contradicted",
+            code="K3C301",
+            survives=step.survives,
+            change=as_printed,
+        )
+    own = (
+        "the primary source's own number is contradicted"
+        if primary.verdicts[source.id] == "contradicted"
+        else ""
+    )
+    notes = tuple(filter(None, (claim.context, own)))
+    if claim.context:
+        return replace(verdict, fidelity="context lost", verdict="supported", code="K3C304", notes=notes)
+    return replace(verdict, fidelity="faithful", verdict="supported", code="", notes=notes)

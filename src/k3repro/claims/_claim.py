@@ -1,0 +1,156 @@
+"""What a ledger holds: claims, relations, bindings to artifacts, premises and non-claim rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from k3repro.claims._formula import Formula, Measure
+from k3repro.claims._hedges import claimed_span
+from k3repro.claims._interval import Span
+from k3repro.claims._numerals import MULTIPLIERS, NUMBER_WORDS, decimals_of, value_of
+from k3repro.claims._unit import Unit
+
+__all__ = ["KINDS", "Binding", "Claim", "Ledger", "Premise", "Relation", "Rule"]
+
+KINDS = (
+    "exact",
+    "rounded",
+    "approximate",
+    "bound",
+    "ratio",
+    "count",
+    "range",
+    "ordering",
+    "exponent",
+    "setting",
+)
+_EXACT_KINDS = ("exact", "count", "setting")
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """How a claim follows from others; `assuming` names what the source does not print."""
+
+    claim: str
+    operator: str
+    formula: Formula
+    rule: str = ""
+    assuming: str = ""
+    note: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A claim bound to a query on artifacts; `tolerance` is a share of the claimed value.
+
+    `artifact` (name@subject or a seal) must not be retracted; `relation` is to a simulated value.
+    """
+
+    query: str
+    artifact: str = ""
+    relation: str = "in-sample"
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    tolerance: Fraction = Fraction(0)
+    tolerance_from: str = ""
+    scale: Fraction = Fraction(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Premise:
+    """A fact from outside the document (a configuration, a specification) with its source."""
+
+    id: str
+    value: Fraction
+    unit: Unit
+    source: str
+
+    @property
+    def measure(self) -> Measure:
+        return Measure(Span.point(self.value * self.unit.factor), self.unit.dimension)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One printed number: its text, unit and kind, where it stands, and what it follows from.
+
+    `same` names the claim that this mention repeats. `of` says in our own words what the number is about.
+    """
+
+    id: str
+    place: str
+    printed: str
+    unit: Unit
+    kind: str = "rounded"
+    hedge: str = ""
+    of: str = ""
+    same: str = ""
+    relations: tuple[Relation, ...] = ()
+    bindings: tuple[Binding, ...] = ()
+    statistic: str = ""
+    observations: str = ""
+    primary: str = ""
+    context: str = ""
+    note: str = ""
+
+    @property
+    def value(self) -> Fraction:
+        """The printed number in its printed unit."""
+        return value_of(self.printed)
+
+    @property
+    def ulp(self) -> Fraction:
+        """One unit of the last printed place, in the printed unit; a word for a fraction is exact."""
+        word = NUMBER_WORDS.get(self.printed.lower())
+        if word is not None:
+            return Fraction(int(word.denominator == 1))
+        digits = "".join(c for c in self.printed if c in "0123456789.")
+        suffix = next((MULTIPLIERS[c] for c in reversed(self.printed) if c in MULTIPLIERS), 1)
+        return Fraction(1, 10 ** decimals_of(digits)) * suffix
+
+    def span(self, times: int = 1) -> Span:
+        """The values the print stands for, in base units, with its tolerance taken `times` times."""
+        exact = self.kind in _EXACT_KINDS
+        return claimed_span(self.value, self.ulp, self.hedge, exact=exact, times=times).scaled(
+            self.unit.factor
+        )
+
+    @property
+    def measure(self) -> Measure:
+        return Measure(self.span(), self.unit.dimension)
+
+    def reprinted(self, printed: str) -> Claim:
+        """The same claim with another printed text (what the mutation study does)."""
+        return replace(self, printed=printed)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Why some numerals are no claims: `places` it explains; `count` must be how many there are."""
+
+    id: str
+    reason: str
+    count: int
+    places: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """A ledger of claims about one document."""
+
+    id: str
+    title: str
+    sha256: str
+    claims: Mapping[str, Claim]
+    premises: Mapping[str, Premise]
+    rules: tuple[Rule, ...]
+    path: str = ""
+    date: str = ""
+    primary: str = ""
+    tokens: Mapping[str, str] = field(default_factory=dict)
+
+    def measure(self, name: str) -> Measure:
+        """The interval of a claim or premise by id."""
+        return self.claims[name].measure if name in self.claims else self.premises[name].measure

@@ -1,0 +1,177 @@
+"""A first draft of a ledger from anyone's document: a line per numeral, with table cells, units and hedges.
+
+The draft claims nothing it could not read: a number without a known unit gets none, and is counted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from itertools import groupby
+
+from k3repro.claims._hedges import HEDGES
+from k3repro.claims._source import Located, Source
+from k3repro.claims._unit import parse_unit
+from k3repro.errors import K3Error
+
+__all__ = ["Draft", "draft_ledger"]
+
+_HEDGE_WORDS = sorted(
+    ((word, hedge.name) for hedge in HEDGES.values() for word in hedge.words), key=lambda item: -len(item[0])
+)
+_UNIT_WORDS = {
+    "seconds": "s", "second": "s", "sec": "s", "milliseconds": "ms",
+    "minutes": "min", "minute": "min", "hours": "h", "hour": "h",
+    "percent": "%", "times": "x", "bytes": "B", "byte": "B", "tok/s": "tokens/s", "×": "x",
+}  # fmt: skip
+_REFERENCE = re.compile(
+    r"(?i)\b(figure|fig\.|table|section|chapter|eq\.|equation|appendix|issue|pr)\s*#?$|[#§]$|arxiv:$"
+)
+_NOT_UNITS = {
+    "to",
+    "and",
+    "or",
+    "of",
+    "in",
+    "on",
+    "at",
+    "x",
+    "is",
+    "a",
+    "the",
+    "for",
+    "per",
+    "by",
+    "with",
+    "s",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A drafted ledger and what it could not place."""
+
+    toml: str
+    numerals: int
+    in_tables: int
+    with_unit: int
+    with_hedge: int
+    references: int
+
+    @property
+    def unplaced(self) -> int:
+        """Numerals for which no unit was found."""
+        return self.numerals - self.references - self.with_unit
+
+
+def draft_ledger(name: str, source: Source) -> Draft:
+    """A draft for `k3repro audit claims`: it parses, covers every numeral, and relates none of them."""
+    entries = [_Entry.of(item) for item in source.located]
+    references = sum(entry.reference for entry in entries)
+    with_unit = sum(bool(entry.unit) for entry in entries if not entry.reference)
+    with_hedge = sum(bool(entry.hedge) for entry in entries)
+    in_tables = sum("/t" in entry.item.place for entry in entries)
+    lines = [
+        f"# Draft of a ledger: {len(entries)} numerals, {in_tables} of them in tables.",
+        f"# A unit was found for {with_unit}, a hedge for {with_hedge}.",
+        "# To do by hand: a telling id and `of` for every claim, units, `from = [...]` for what it follows,",
+        "# `same = ID` for repetitions, and `skip = RULE` for what is no claim.",
+        "",
+        "[ledger]",
+        f"id = {_toml(name)}",
+        f"title = {_toml(name)}",
+        f"sha256 = {_toml(source.sha256)}",
+        "",
+    ]
+    if references:
+        lines += [
+            "[[rule]]",
+            'id = "reference"',
+            'reason = "the number of a figure, table, section or issue"',
+            f"count = {references}",
+            "",
+        ]
+    for section, group in groupby(entries, key=lambda entry: entry.section):
+        lines += [
+            "[[section]]",
+            f"at = {_toml(section)}",
+            "claims = [",
+            *(f"  {e.line}," for e in group),
+            "]",
+            "",
+        ]
+    return Draft("\n".join(lines), len(entries), in_tables, with_unit, with_hedge, references)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    item: Located
+    unit: str
+    hedge: str
+    reference: bool
+
+    @classmethod
+    def of(cls, item: Located) -> _Entry:
+        return cls(item, _unit(item), _hedge(item.before), bool(_REFERENCE.search(item.before.rstrip())))
+
+    @property
+    def section(self) -> str:
+        return self.item.place.partition("#")[0]
+
+    @property
+    def line(self) -> str:
+        number = self.item.place.partition("#")[2]
+        pairs: list[tuple[str, str]] = [("n", number)]
+        if self.reference:
+            pairs += [("printed", _toml(self.item.token)), ("skip", '"reference"')]
+        else:
+            pairs += [("id", _toml(_identity(self.item.place))), ("printed", _toml(self.item.token))]
+            pairs += [
+                (key, _toml(value)) for key, value in (("unit", self.unit), ("hedge", self.hedge)) if value
+            ]
+        return "{ " + ", ".join(f"{key} = {value}" for key, value in pairs) + " }"
+
+
+def _identity(place: str) -> str:
+    words = [word for word in re.split(r"[^a-z0-9]+", place.lower()) if word]
+    return ".".join(f"n{word}" if word[0].isdigit() else f"{word}_" for word in words)
+
+
+def _unit(item: Located) -> str:
+    """The unit printed after the numeral: its suffix, else a following word that is a unit."""
+    suffix = item.numeral.suffix.replace("×", "x")
+    if suffix and suffix not in ("K", "k", "M", "B", "T"):
+        return suffix if _known(suffix) else ""
+    after = re.match(
+        r"[\s-]*([A-Za-z%/]+(?:\s?/\s?[A-Za-z]+)?)(\s+per\s+(?:second|token|GPU))?", item.following
+    )
+    if after is None:
+        return ""
+    word = _UNIT_WORDS.get(after.group(1), after.group(1)).replace(" ", "")
+    per = _UNIT_WORDS.get(
+        (after.group(2) or "").replace("per", "").strip(), (after.group(2) or "").replace("per", "").strip()
+    )
+    unit = f"{word}/{per}" if per else word
+    return unit if word.lower() not in _NOT_UNITS and _known(unit) else "s" if after.group(1) == "s" else ""
+
+
+def _known(unit: str) -> bool:
+    try:
+        parse_unit(unit)
+    except K3Error:
+        return False
+    return True
+
+
+def _hedge(before: str) -> str:
+    text = before.rstrip().lower()
+    return next((name for word, name in _HEDGE_WORDS if _ends(text, word)), "")
+
+
+def _ends(text: str, word: str) -> bool:
+    return text.endswith(word) and (not word[0].isalpha() or not text[: -len(word)][-1:].isalpha())
+
+
+def _toml(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,184 @@
+"""`k3repro audit claims|extract|diff`: numbers against arithmetic, artifacts and other versions."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from k3repro.claims import (
+    Audit,
+    Change,
+    Library,
+    StoreSource,
+    audit_json,
+    audit_lines,
+    diff_ledgers,
+    diff_sources,
+    draft_ledger,
+    read_source,
+    sarif,
+)
+from k3repro.cli import emit
+from k3repro.cli.artifacts import json_option, store_option
+from k3repro.errors import InputError
+from k3repro.store import Store
+
+_FILE = click.Path(path_type=Path)
+
+
+@click.command("claims")
+@click.argument("ledger", required=False)
+@click.option(
+    "--source", type=_FILE, metavar="FILE", help="The document itself: check that the skeleton is true."
+)
+@click.option("--all", "everything", is_flag=True, help="Print every claim, not only the flagged ones.")
+@click.option("--sarif", "sarif_file", type=_FILE, metavar="FILE", help="Also write SARIF 2.1.0 to FILE.")
+@click.option("--no-artifacts", is_flag=True, help="Arithmetic only: do not open the store.")
+@store_option
+@json_option
+def claims_command(
+    ledger: str | None,
+    source: Path | None,
+    everything: bool,
+    sarif_file: Path | None,
+    no_artifacts: bool,
+    root: Path | None,
+    as_json: bool,
+) -> None:
+    """Audit the claims of a publication: supported, contradicted, undecidable or unbacked.
+
+    LEDGER is the id or path of a ledger of claims (default: every ledger of the store). Exit 0: nothing found
+    and full coverage; 1: findings; 2: the ledger is wrong, or the source no longer contains an anchor.
+
+    \b
+    k3repro audit claims
+    k3repro audit claims amd-di-kimi-k3 --json
+    k3repro audit claims kimi-k3-summary --source summary.txt
+    k3repro audit claims my-ledger.toml --sarif claims.sarif
+    """
+    if source is not None and ledger is None:
+        raise InputError("--source needs the ledger it belongs to", fix="Name the ledger before --source.")
+    store = Store(root)
+    library = Library(store.root)
+    names = [ledger] if ledger else library.names()
+    if not names:
+        raise InputError(
+            "there is no ledger of claims", where=str(library.claims),
+            fix="Draft one with `k3repro audit extract FILE`, or name one.",
+        )  # fmt: skip
+    artifacts = (
+        None if no_artifacts or not any(library.has_bindings(name) for name in names) else StoreSource(store)
+    )
+    audits = [library.audit(name, source=source, artifacts=artifacts) for name in names]
+    if sarif_file is not None:
+        sarif_file.write_text(json.dumps(sarif(audits, source=source), indent=2) + "\n", encoding="utf-8")
+    if as_json:
+        emit(audit_json(audits))
+    else:
+        _print(audits, everything=everything)
+    sys.exit(0 if all(audit.ok for audit in audits) else 1)
+
+
+def _print(audits: Iterable[Audit], *, everything: bool) -> None:
+    for audit in audits:
+        for line in audit_lines(audit, everything=everything):
+            click.echo(line)
+
+
+@click.command("extract")
+@click.argument("file", type=_FILE)
+@click.option("--id", "name", help="Id of the ledger [default: the file's name].")
+@click.option("--to", type=_FILE, metavar="LEDGER", help="Write the draft here instead of printing it.")
+@json_option
+def extract_command(file: Path, name: str | None, to: Path | None, as_json: bool) -> None:
+    """Draft a ledger of claims from a Markdown, HTML or text document.
+
+    Every numeral gets a line: tables by row and column, units and hedges where they were found. Relations are
+    yours to add.
+
+    \b
+    k3repro audit extract post.md > ledger.toml
+    k3repro audit extract report.html --to report.toml
+    k3repro audit claims report.toml --source report.html
+    """
+    source = read_source(file)
+    draft = draft_ledger(name or file.stem, source)
+    if to is not None:
+        if to.exists():
+            raise InputError(
+                "exists already", where=str(to), fix="Choose another name: a draft never overwrites work."
+            )
+        to.write_text(draft.toml, encoding="utf-8")
+    summary = {
+        "numerals": draft.numerals,
+        "in_tables": draft.in_tables,
+        "with_unit": draft.with_unit,
+        "with_hedge": draft.with_hedge,
+        "references": draft.references,
+        "without_unit": draft.unplaced,
+    }
+    if as_json:
+        emit({**summary, "ledger": draft.toml})
+        return
+    if to is None:
+        click.echo(draft.toml)
+    line = ", ".join(f"{count} {what.replace('_', ' ')}" for what, count in summary.items())
+    click.echo(f"{file.name}: {line}.", err=True)
+
+
+@click.command("diff")
+@click.argument("old", type=_FILE)
+@click.argument("new", type=_FILE)
+@click.option("--all", "everything", is_flag=True, help="Print unchanged numbers too.")
+@store_option
+@json_option
+def diff_command(old: Path, new: Path, everything: bool, root: Path | None, as_json: bool) -> None:
+    """Compare two versions of a study number by number: two ledgers, or two documents.
+
+    Ledgers (id or .toml) are matched by claim id, with the verdict each number got; documents by the words
+    around each numeral. Exit 1 when a number changed.
+
+    \b
+    k3repro audit diff earlier-report amd-di-kimi-k3
+    k3repro audit diff report-v1.html report-v2.html --json
+    """
+    changes = _changes(old, new, Library(Store(root).root))
+    if as_json:
+        tally = {
+            kind: sum(c.kind == kind for c in changes)
+            for kind in ("same", "changed", "unit", "added", "removed")
+        }
+        emit({"counts": tally, "changes": [change.as_dict() for change in changes]})
+    else:
+        _print_changes(changes, everything=everything)
+    sys.exit(1 if any(change.kind in ("changed", "unit") for change in changes) else 0)
+
+
+def _changes(old: Path, new: Path, library: Library) -> list[Change]:
+    ledgers = [path.suffix == ".toml" or not path.suffix for path in (old, new)]
+    if ledgers[0] != ledgers[1]:
+        raise InputError(
+            "compares two ledgers or two documents",
+            fix="Draft a ledger of the document first: audit extract.",
+        )
+    if all(ledgers):
+        return diff_ledgers(library.ledger(old), library.ledger(new))
+    return diff_sources(read_source(old), read_source(new))
+
+
+def _print_changes(changes: list[Change], *, everything: bool) -> None:
+    for change in changes:
+        if change.kind in ("changed", "unit") or everything:
+            ratio = f" (x{change.ratio:.4g})" if change.ratio is not None else ""
+            verdicts = f"  [{change.verdicts[0]} -> {change.verdicts[1]}]" if all(change.verdicts) else ""
+            click.echo(
+                f"{change.kind:8} {change.id}: {change.old or '-'} -> {change.new or '-'}{ratio}{verdicts}"
+            )
+    tally = {
+        kind: sum(c.kind == kind for c in changes) for kind in ("same", "changed", "unit", "added", "removed")
+    }
+    click.echo(", ".join(f"{count} {kind}" for kind, count in tally.items()) + ".")
