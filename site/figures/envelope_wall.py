@@ -9,10 +9,10 @@ def figure(rows):
         alt.Chart(alt.Data(values=rows))
         .mark_line(point=True)
         .encode(
-            x=alt.X("concurrency:Q", title="requests in flight", scale=alt.Scale(type="log")),
+            x=alt.X("concurrency:Q", title="requests in flight", scale=alt.Scale(type="log", nice=False)),
             y=alt.Y("wall_over_floor:Q", title="wall over the wall of a single request"),
             color=alt.Color("platform:N", title="platform"),
-            shape=alt.Shape("platform:N", title="platform"),
+            shape=alt.Shape("platform:N", legend=None),
             strokeDash=alt.StrokeDash("max_num_seqs:N", title="MAX_NUM_SEQS"),
             tooltip=["platform:N", "concurrency:Q", "wall_over_floor:Q"],
         )

@@ -18,7 +18,7 @@ WITH rungs AS (
   FROM envelope_rungs WHERE measured AND valid GROUP BY ALL
 ), floors AS (SELECT seal, wall_s, tokens_per_s FROM rungs WHERE concurrency = 1)
 SELECT r.seal, r.subject, upper(regexp_extract(r.subject, 'twin:([a-z0-9]+)', 1)) AS platform,
-       coalesce(nullif(regexp_extract(r.subject, 'max_num_seqs=([0-9]+)', 1), ''), 'as shipped') AS max_num_seqs,
+       coalesce('raised to ' || nullif(regexp_extract(r.subject, 'max_num_seqs=([0-9]+)', 1), ''), 'as shipped') AS max_num_seqs,
        r.concurrency, CAST(r.n_requests AS BIGINT) AS n_requests, r.wall_s, r.tokens_per_s,
        r.wall_s / f.wall_s AS wall_over_floor, r.tokens_per_s / f.tokens_per_s AS rate_over_single,
        r.plateau, r.tier, 1 AS n_runs, 1 AS n_serves
