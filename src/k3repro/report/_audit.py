@@ -37,6 +37,9 @@ class SiteAudit:
     values: int = 0
     artifacts: int = 0
 
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
+
     @property
     def ok(self) -> bool:
         return not self.findings
@@ -54,8 +57,11 @@ class SiteAudit:
         }
 
 
-def audit_site(folder: Path, store: Store | None = None) -> SiteAudit:
-    """Check a built site; with the local `store`, also that its ledger is still part of today's.
+def audit_site(folder: Path, store: Store | None = None, *, alone: bool = False) -> SiteAudit:
+    """Check a built site, and that its ledger is still part of today's as far as a store is at hand.
+
+    store: default the one whose folder the site stands in, else that of the working directory if it knows any
+    ledger entry of the site. alone: use none.
 
     Raises:
         InputError: the folder is no built site.
@@ -93,9 +99,26 @@ def audit_site(folder: Path, store: Store | None = None) -> SiteAudit:
         f"exempted: {item.token!r} in {item.element} of {item.page}: {item.reason}"
         for item in load_exemptions(folder / "gate")
     ]
+    if store is None and not alone:
+        store = _local_store(folder, ledger, audit.notes)
     if store is not None:
         audit.findings += _since(store, manifest, seals_of_site, audit.notes)
     return audit
+
+
+def _local_store(folder: Path, ledger: Ledger, notes: list[str]) -> Store | None:
+    """The store of the project that the site stands in; else one at hand that shares history with it."""
+    for parent in folder.parents:
+        if (parent / "artifacts" / "ledger").is_dir():
+            return Store(parent / "artifacts")
+    try:
+        near = Store()
+        if set(near.ledger.entries()) & set(ledger.entries()):
+            return near
+    except K3Error:
+        pass
+    notes.append("no store with this site's history is at hand: nothing is known about withdrawals since")
+    return None
 
 
 def _verify(audit: SiteAudit, catalog: Any, files: dict[str, tuple[str, int]]) -> None:

@@ -12,11 +12,10 @@ from typing import Any, Protocol
 from k3repro.errors import GateFailed, InputError
 from k3repro.report._markup import canonical_json, sha256
 from k3repro.report._queries import ColumnSpec, Query
+from k3repro.store import weakest
 
 __all__ = ["Citation", "Queryable", "Result", "Sources"]
 
-# Weakest first: a row that cites several artifacts is as strong as the weakest of them.
-_STRENGTH = ("unverified", "simulated", "published", "measured", "config")
 _COUNTS = ("n", "n_requests", "n_runs", "n_serves", "n_allocations")
 
 
@@ -142,18 +141,21 @@ class Sources:
         tier, basis = self._tier(seals)
         return Citation(seals, tier, basis, sample_size(row, spec))
 
+    def tier_of(self, seal: str) -> tuple[str, str]:
+        """Tier of one artifact, and for a derived one the weakest tier of its inputs."""
+        row = self.artifacts[seal]
+        tier = str(row["tier"])
+        return tier, str(row["basis"] or "") if tier == "derived" else ""
+
     def _tier(self, seals: Sequence[str]) -> tuple[str, str]:
-        rows = [self.artifacts[seal] for seal in seals]
-        tiers = {str(row["tier"]) for row in rows}
-        bases = {
-            str(row.get("basis") or row["tier"]) if row["tier"] == "derived" else str(row["tier"])
-            for row in rows
-        }
-        basis = min(bases, key=lambda tier: _STRENGTH.index(tier) if tier in _STRENGTH else -1)
-        if len(tiers) == 1:
-            tier = tiers.pop()
-            return tier, basis if tier == "derived" else ""
-        return "derived", basis
+        """What several artifacts amount to: their common tier, else derived from the weakest of them."""
+        each = {self.tier_of(seal) for seal in seals}
+        basis = weakest({basis or tier for tier, basis in each})
+        tiers = {tier for tier, _ in each}
+        if len(tiers) > 1:
+            return "derived", basis
+        tier = tiers.pop()
+        return tier, basis if tier == "derived" else ""
 
 
 def sample_size(row: Mapping[str, Any], spec: ColumnSpec) -> str:

@@ -58,6 +58,7 @@ def table_html(
     cited = [_row_citations(sources, result, row, chosen, place) for row in rows]
     check_pairs(rows, chosen, [_tiers(sources, row_cites) for row_cites in cited], place)
     pairs: dict[str, object] = {
+        "class": "k3-grid",
         "data-query": query,
         "data-where": canonical_json(dict(where)) if where else "",
         "data-columns": " ".join(columns or ()),
@@ -112,7 +113,7 @@ def _row(
         _cell(sources, result.query.column(name), row, cited, whole, base)
         for name, cited in zip(columns, cites, strict=True)
     )
-    tiers = dict.fromkeys((cited.tier, cited.basis) for cited in cites)
+    tiers = sorted({sources.tier_of(seal) for cited in cites for seal in cited.seals})
     badges = " ".join(badge(tier, basis) for tier, basis in tiers)
     return f"<tr{attributes(cell_attributes(whole))}>{cells}<td>{badges}</td></tr>\n"
 

@@ -184,11 +184,23 @@
       for (const part of ["legend", "header"]) Object.assign(theme[part], { labelColor: "#b3bec9", titleColor: "#d3dae0" });
       theme.title.color = theme.text.color = "#d3dae0";
       theme.rule.color = "#9aa5b1";
+      theme.mark.color = "#6cc0e6";
       theme.range.category = ["#6cc0e6", "#f2a25c", "#a8cf6f", "#cfa2e0", "#e3c35f", "#f0949f", "#8fc7c4"];
     }
     return theme;
   };
   const views = new Map();
+  const exports = (figure) => {
+    const links = figure.querySelector(".k3-source-links");
+    for (const kind of links ? ["svg", "png"] : []) {
+      const button = make("button", `Save as ${kind.toUpperCase()}`, { type: "button" });
+      button.addEventListener("click", async () => {
+        const url = await views.get(figure).result.view.toImageURL(kind, kind === "png" ? 2 : 1);
+        make("a", null, { href: url, download: `${figure.dataset.figure}.${kind}` }).click();
+      });
+      links.append(button);
+    }
+  };
   const drawOne = async (figure) => {
     const spec = JSON.parse(figure.querySelector("script.k3-spec").textContent);
     const box = figure.querySelector(".k3-chart");
@@ -199,8 +211,9 @@
     if (single) { spec.width = "container"; spec.autosize = { type: "fit-x", contains: "padding" }; }
     const result = await window.vegaEmbed(target, spec, {
       renderer: "svg", ast: true, config: config(), tooltip: true, mode: "vega-lite",
-      actions: { export: true, source: false, compiled: false, editor: false },
+      actions: false,
     });
+    if (!views.has(figure)) exports(figure);
     views.set(figure, { element: target, result });
     const still = box.querySelector(".k3-static");
     if (still) still.hidden = true;
