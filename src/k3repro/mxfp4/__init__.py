@@ -29,14 +29,18 @@ from k3repro.mxfp4._layouts import (
     unpack_aiter,
     unpack_uint4b8,
 )
+from k3repro.mxfp4._plan import FORMATS, Plan, plan_requant
+from k3repro.mxfp4._requant import partial_path, requant
 from k3repro.mxfp4._rules import RULES, Int4Blocks, Rule, requantise_reference
 
 __all__ = [
     "BLOCK",
     "E2M1_VALUES",
+    "FORMATS",
     "RULES",
     "SCALE_RULES",
     "Int4Blocks",
+    "Plan",
     "Rule",
     "aiter_scales",
     "assignments",
@@ -56,6 +60,9 @@ __all__ = [
     "pack_aiter",
     "pack_nibbles",
     "pack_uint4b8",
+    "partial_path",
+    "plan_requant",
+    "requant",
     "requantise",
     "requantise_reference",
     "to_gpt_oss",

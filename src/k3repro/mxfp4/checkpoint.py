@@ -20,6 +20,8 @@ import numpy.typing as npt
 
 from k3repro.errors import InputError
 
+Bytes = npt.NDArray[np.uint8]
+
 MAX_HEADER_BYTES = 100_000_000
 INDEX_NAME = "model.safetensors.index.json"
 SINGLE_NAME = "model.safetensors"
@@ -175,24 +177,32 @@ class ShardReader:
         if self._stream is not None:
             self._stream.close()
 
-    def read(self, name: str, into: npt.NDArray[np.uint8] | None = None) -> npt.NDArray[np.uint8]:
-        """The raw bytes of a tensor, in `into` (at least as large) when given.
+    def read(self, name: str) -> Bytes:
+        """The raw bytes of a tensor.
+
+        Raises:
+            InputError: the file ends inside the tensor.
+        """
+        size = max(self.header.tensors[name].nbytes, 1)
+        return next(iter(self.pieces(name, size)), np.empty(0, dtype=np.uint8))
+
+    def pieces(self, name: str, size: int) -> Iterator[Bytes]:
+        """The raw bytes of a tensor in pieces of at most `size`; each piece is valid until the next.
 
         Raises:
             InputError: the file ends inside the tensor.
         """
         info = self.header.tensors[name]
-        buffer = np.empty(info.nbytes, dtype=np.uint8) if into is None else into[: info.nbytes]
-        assert self._stream is not None, "use `with ShardReader(...)`"
-        self._stream.seek(self.header.data_start + info.begin)
-        done = 0
-        view = buffer.data
-        while done < info.nbytes:
-            count = self._stream.readinto(view[done:])  # type: ignore[attr-defined]
-            if not count:
+        stream = self._stream
+        if stream is None:
+            raise InputError("the shard is not open", fix="Use `with ShardReader(header) as reader`.")
+        buffer = np.empty(min(size, info.nbytes), dtype=np.uint8)
+        for begin in range(0, info.nbytes, size):
+            piece = buffer[: min(size, info.nbytes - begin)]
+            stream.seek(self.header.data_start + info.begin + begin)
+            if stream.readinto(piece.data) != len(piece):  # type: ignore[attr-defined]
                 raise InputError("the file ends early", where=f"{self.header.path.name}: {name}")
-            done += count
-        return buffer
+            yield piece
 
 
 @dataclass(slots=True)
@@ -221,7 +231,8 @@ class ShardWriter:
 
     def write(self, raw: npt.NDArray[Any] | bytes) -> None:
         """Append the bytes of the next tensor, whole or in pieces."""
-        assert self._stream is not None, "use `with ShardWriter(...)`"
+        if self._stream is None:
+            raise InputError("the shard is not open", fix="Use `with ShardWriter(...) as writer`.")
         data = np.ascontiguousarray(raw).reshape(-1).view(np.uint8) if isinstance(raw, np.ndarray) else raw
         self._stream.write(data.data if isinstance(data, np.ndarray) else data)
         self._written += len(data)

@@ -1,0 +1,150 @@
+"""`k3repro requant`: convert an MXFP4 checkpoint to int4."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+from k3repro.cli import emit
+from k3repro.mxfp4 import FORMATS, RULES, Plan, plan_requant
+from k3repro.mxfp4 import requant as convert
+from k3repro.units import format_decimal, thousands
+
+
+@click.command()
+@click.argument("source", metavar="SRC", type=click.Path(path_type=Path))
+@click.argument("target", metavar="DST", type=click.Path(path_type=Path))
+@click.option(
+    "--rule",
+    type=click.Choice(RULES),
+    default="amax7",
+    show_default=True,
+    help="amax7 is what the serving stack does at load time, bit for bit; mse has the least squared error.",
+)
+@click.option(
+    "--format",
+    "layout",
+    type=click.Choice(FORMATS),
+    default="uint4b8",
+    show_default=True,
+    help="uint4b8 loads with compressed-tensors; aiter is what the gfx942 kernel keeps resident.",
+)
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Shards at a time.")
+@click.option(
+    "--error-blocks",
+    type=click.IntRange(0),
+    default=8192,
+    show_default=True,
+    help="Measure the error on at most so many evenly spaced blocks a tensor (0: not at all).",
+)
+@click.option("--dry-run", is_flag=True, help="Read headers only, print sizes, write nothing.")
+@click.option(
+    "--store", type=click.Path(path_type=Path), metavar="DIR", help="Also seal the report in this store."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; no progress bar.")
+def requant(
+    source: Path,
+    target: Path,
+    rule: Any,
+    layout: Any,
+    jobs: int,
+    error_blocks: int,
+    dry_run: bool,
+    store: Path | None,
+    as_json: bool,
+) -> None:
+    """Convert the MXFP4 tensors of a safetensors checkpoint to int4, shard by shard.
+
+    Tensors in other formats are copied bit for bit. The result appears under DST only when it is complete and
+    read back; until then it grows in DST.partial, where the same command continues after an interruption.
+
+    \b
+    k3repro requant Kimi-K3/ Kimi-K3-int4/
+    k3repro requant Kimi-K3/ Kimi-K3-int4/ --rule mse --jobs 8
+    k3repro requant Kimi-K3/ Kimi-K3-int4/ --dry-run --json
+    k3repro requant gpt-oss-20b/ out/ --rule mse --store artifacts/
+    """
+    plan = plan_requant(source, rule, layout)
+    if dry_run:
+        _show_plan(plan, as_json)
+        return
+    report = _with_progress(plan, target, jobs, error_blocks, quiet=as_json)
+    if store is not None:
+        from k3repro.mxfp4.requant_record import seal_requant
+        from k3repro.store import Store
+
+        report = {**report, "artifact": seal_requant(Store(store), report, _subject(plan)).seal}
+    if as_json:
+        emit(report)
+        return
+    error = report["relative_rms"]
+    told = "not measured" if error is None else f"{format_decimal(100 * error, 2)} %"
+    bits = format_decimal(report["int4_bits_per_weight"], 2)
+    click.echo(
+        f"{target}: {thousands(report['converted_tensors'])} tensors,"
+        f" {thousands(report['converted_weights'])} weights in {bits} bits each, relative RMS error {told};"
+        f" {format_decimal(report['checkpoint_bytes'] / 1e9, 3)} GB, read back and equal"
+    )
+
+
+def _subject(plan: Plan) -> str:
+    """What the report is about: the architecture and the source's fingerprint, never a path."""
+    model = json.loads((plan.source / "config.json").read_bytes()).get("model_type", "model")
+    return f"checkpoint:{model}-{plan.fingerprint[:12]}"
+
+
+def _show_plan(plan: Plan, as_json: bool) -> None:
+    weights = sum(_count(step.shape) for step in plan.conversions)
+    facts = {
+        "rule": plan.rule,
+        "format": plan.target,
+        "shards": len(plan.shards),
+        "converted_tensors": len(plan.conversions),
+        "converted_weights": weights,
+        "mxfp4_bytes": weights // 32 * 17,
+        "int4_bytes": weights // 32 * 18,
+        "checkpoint_bytes": plan.output_bytes,
+    }
+    if as_json:
+        emit(facts)
+        return
+    for name, value in facts.items():
+        click.echo(f"{name:<18} {thousands(value) if isinstance(value, int) else value}")
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    total = 1
+    for size in shape:
+        total *= size
+    return total
+
+
+def _with_progress(plan: Plan, target: Path, jobs: int, error_blocks: int, *, quiet: bool) -> dict[str, Any]:
+    total = sum(t.nbytes for shard in plan.shards for t in shard.header.tensors.values())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True)
+    hidden = quiet or not (console.is_terminal or os.environ.get("K3REPRO_PROGRESS"))
+    with Progress(*columns, console=console, disable=hidden) as bar:
+        task = bar.add_task(f"{plan.rule} -> {plan.target}", total=total)
+        return convert(
+            plan, target, jobs=jobs, error_blocks=error_blocks, progress=lambda n: bar.advance(task, n)
+        )
