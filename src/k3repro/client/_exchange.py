@@ -25,6 +25,9 @@ class Receiver(Protocol):
     def lost(self, now_ns: int, why: str) -> None:
         """The connection ended."""
 
+    def moved(self, handle: Handle) -> None:
+        """The request went out again on another connection, because a kept one had been closed."""
+
 
 class Handle(Protocol):
     """The transport's side of an exchange, as the client sees it."""
@@ -113,6 +116,11 @@ class Exchange:
         if not self.ended:
             self._reader.closed()
             self._end(now_ns, lost=why)
+
+    def moved(self, handle: Handle) -> None:
+        """The request went out again on another connection."""
+        self.handle = handle
+        self._answer.remark = "sent again: the server had closed the kept connection"
 
     def give_up(self, now_ns: int, outcome: Outcome, why: str) -> None:
         """The client stops waiting."""

@@ -51,6 +51,10 @@ class Fetch:
         self._reader.closed()
         self._end(None if self._reader.complete else why)
 
+    def moved(self, handle: Handle) -> None:
+        """The request went out again on another connection."""
+        self.handle = handle
+
     def _collect(self, body: bytes) -> None:
         self._size += len(body)
         if self._size <= _MAX_BODY:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,34 +25,35 @@ class _Connection(asyncio.Protocol):
     def __init__(self, owner: SocketTransport) -> None:
         self._owner = owner
         self._wire: asyncio.Transport | None = None
-        self._pending: bytes | None = None
+        self._request = b""
+        self._answered = 0
         self.receiver: Receiver | None = None
         self.idle_since_ns = 0
 
     def send(self, request: bytes, receiver: Receiver) -> None:
         self.receiver = receiver
-        if self._wire is None:
-            self._pending = request
-        else:
+        self._request = request
+        if self._wire is not None:
             self._wire.write(request)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._wire = transport  # type: ignore[assignment]
-        if self._pending is not None and self.receiver is None:
+        if self._request and self.receiver is None:
             self.abort()  # given up while connecting
-        elif self._pending is not None:
-            transport.write(self._pending)  # type: ignore[attr-defined]
-            self._pending = None
+        elif self._request:
+            transport.write(self._request)  # type: ignore[attr-defined]
 
     def data_received(self, data: bytes) -> None:
         receiver = self.receiver
         if receiver is None:
             self.close()  # nobody asked for this
             return
+        self._request = b""
         receiver.feed([(self._owner.now_ns(), data)])
 
     def release(self, keep_alive: bool) -> None:
         self.receiver = None
+        self._answered += 1
         if keep_alive and self.usable:
             self._owner.rest(self)
         else:
@@ -59,6 +61,10 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._owner.forget(self)
+        if self.receiver is not None and self._request and self._answered:
+            # Not a byte of an answer, on a connection that had worked: it was closed as the request went out.
+            self._owner.again(self._request, self.receiver)
+            self.receiver = None
         self.fail(f"the connection closed: {error}" if error else "the connection closed")
 
     def fail(self, why: str) -> None:
@@ -100,11 +106,18 @@ class SocketTransport:
         """Send on an idle connection, or on a new one."""
         connection = self._take()
         if connection is None:
-            connection = _Connection(self)
-            connection.send(request, receiver)
-            self._connect_soon(connection)
-        else:
-            connection.send(request, receiver)
+            return self._anew(request, receiver)
+        connection.send(request, receiver)
+        return connection
+
+    def again(self, request: bytes, receiver: Receiver) -> None:
+        """Send once more what a closed connection lost."""
+        receiver.moved(self._anew(request, receiver))
+
+    def _anew(self, request: bytes, receiver: Receiver) -> _Connection:
+        connection = _Connection(self)
+        connection.send(request, receiver)
+        self._connect_soon(connection)
         return connection
 
     async def prepare(self, count: int) -> None:
@@ -164,4 +177,4 @@ class SocketTransport:
             connection.fail(f"no connection within {self._connect_timeout_s:g} s")
         except OSError as error:
             self.forget(connection)
-            connection.fail(f"cannot connect: {error.strerror or error}")
+            connection.fail(f"cannot connect: {os.strerror(error.errno) if error.errno else error}")
