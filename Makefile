@@ -27,11 +27,13 @@ help:
 report: $(VENV)/.report
 	@$(BIN)/k3repro run $(PIPELINE)
 	@$(BIN)/k3repro site build
-	@$(BIN)/k3repro audit site site/build
+	@if [ -f $(VENV)/.audited ] && [ -z "$$(find site/build -newer $(VENV)/.audited -print -quit)" ]; \
+	  then echo "audited before, no file changed since"; \
+	  else $(BIN)/k3repro audit site site/build && touch $(VENV)/.audited; fi
 	@echo "The report is at $(CURDIR)/site/build/index.html"
 
 test: $(VENV)/.test $(if $(findstring browser,$(K3_REQUIRE)),$(VENV)/.browser)
-	@$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -196,3 +196,14 @@ def test_the_memory_of_code_hashes_sees_an_edit(tmp_path: Path, monkeypatch: pyt
     assert codes.Codes(tmp_path / "m.json").hash_of("k3repro.thing") == "x = 1\n"
     module.write_text("x = 22\n")
     assert codes.Codes(tmp_path / "m.json").hash_of("k3repro.thing") == "x = 22\n"
+
+
+def test_a_view_of_everything_runs_last_and_again_when_anything_is_sealed(chain: Project) -> None:
+    chain.file.write_text(chain.file.read_text().replace("[[stage]]", "[[stage]]\n", 1))
+    chain.stage("shows", "writes-view", view="true", inputs='["*"]')
+    assert states(chain) == {"tiny": "fresh", "sum": "fresh", "shows": "ran"}
+    assert states(chain)["shows"] == "fresh"
+    chain.seal("twin:other", [4.0])
+    assert why(chain)["shows"][0] == "stale"
+    chain.replace("SCALE = 1.0", "SCALE = 2.0")
+    assert states(chain) == {"tiny": "ran", "sum": "ran", "shows": "ran"}

@@ -49,7 +49,8 @@ def test_an_artifact_derived_from_an_undeclared_input_is_a_failure(project: Proj
     project.stage("sum", "derives", seals='["sum@twin:tiny"]')
     (stage,) = project.run().stages
     assert stage.state == "failed"
-    assert "is not among the stage's inputs" in stage.error
+    assert "sum@twin:tiny was derived from tiny@twin:tiny" in stage.error
+    assert "add it to the stage's inputs" in stage.error
 
 
 def test_an_input_nobody_sealed_is_a_failure(project: Project) -> None:

@@ -32,6 +32,7 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 OnCell = Callable[[int, int], bool]
 OnKernel = Callable[[int], None]
+OnLine = Callable[[str], None]
 
 
 class Stopped(Exception):
@@ -49,6 +50,7 @@ class _Client(PapermillNotebookClient):  # type: ignore[misc]
     stage_timeout_s: float
     on_cell: OnCell
     on_kernel: OnKernel
+    on_line: OnLine
     current = 0
     timed_out = False
 
@@ -76,6 +78,12 @@ class _Client(PapermillNotebookClient):  # type: ignore[misc]
                 raise Stopped(self._late(cell, index, 0)) from None
             except DeadKernelError:
                 raise Stopped(self._dead(cell, index)) from None
+
+    def process_message(self, *arguments: Any, **named: Any) -> Any:
+        output = super().process_message(*arguments, **named)
+        if output and output.get("output_type") == "stream":
+            self.on_line(output["text"])
+        return output
 
     async def _async_handle_timeout(self, timeout: int, cell: Any = None) -> None:
         # First interrupt, so that the traceback names the line; a cell that shrugs that off is given up.
@@ -131,7 +139,8 @@ class _Engine(Engine):  # type: ignore[misc]
             shutdown_kernel="immediate",
         )
         client.stage_timeout_s = job.cell_timeout_s
-        client.stage_dir, client.on_cell, client.on_kernel = hooks["dir"], hooks["cell"], hooks["kernel"]
+        client.stage_dir = hooks["dir"]
+        client.on_cell, client.on_kernel, client.on_line = hooks["cell"], hooks["kernel"], hooks["line"]
         with (hooks["dir"] / "kernel.log").open("wb") as log:
             try:
                 client.execute(env=dict(job.environment), stdout=log, stderr=log)
@@ -139,13 +148,15 @@ class _Engine(Engine):  # type: ignore[misc]
                 hooks["executed"].update(nb=nb_man.nb)
 
 
-def execute(job: Job, run_dir: Path, on_cell: OnCell, on_kernel: OnKernel) -> tuple[Any, Failure | None]:
+def execute(
+    job: Job, run_dir: Path, on_cell: OnCell, on_kernel: OnKernel, on_line: OnLine
+) -> tuple[Any, Failure | None]:
     """Run the cells of `job`; return the notebook as far as it got, and where it stopped if it did."""
     if _ENGINE not in papermill_engines._engines:
         papermill_engines.register(_ENGINE, _Engine)
     nb = nbformat.reads(job.raw.decode("utf-8"), as_version=4)
     executed: dict[str, Any] = {"nb": nb}
-    hooks = {"dir": run_dir, "cell": on_cell, "kernel": on_kernel, "executed": executed}
+    hooks = {"dir": run_dir, "cell": on_cell, "kernel": on_kernel, "line": on_line, "executed": executed}
     try:
         papermill.execute_notebook(
             nb,

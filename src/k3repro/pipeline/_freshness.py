@@ -14,7 +14,7 @@ from k3repro.pipeline._codes import Codes
 from k3repro.pipeline._files import write_atomic
 from k3repro.pipeline._job import Receipt
 from k3repro.pipeline._source import Source
-from k3repro.pipeline._spec import Pipeline, Stage
+from k3repro.pipeline._spec import EVERYTHING, Pipeline, Stage
 from k3repro.store import Artifact, Store
 
 FRESH, STALE, WAITS, PRESERVED = "fresh", "stale", "waits", "preserved"
@@ -111,7 +111,10 @@ class Freshness:
         return record if isinstance(record, dict) and "fingerprint" in record else None
 
     def seal_of(self, item: str) -> str:
-        """The current seal of name@subject, "" when there is no such artifact."""
+        """The current seal of name@subject, "" when there is none; for `*` a digest over all."""
+        if item == EVERYTHING:
+            seals = sorted(artifact.seal for artifact in self.store.artifacts())
+            return hashlib.sha256("\n".join(seals).encode()).hexdigest()
         try:
             return str(self.store.find(item).seal)
         except ArtifactMissing:

@@ -9,7 +9,7 @@ from typing import Any
 from k3repro.errors import PipelineError
 from k3repro.pipeline._freshness import PRESERVED, STALE, WAITS, Freshness, Judgement
 from k3repro.pipeline._source import Source, check_parameters, read_source
-from k3repro.pipeline._spec import Pipeline, Stage
+from k3repro.pipeline._spec import EVERYTHING, Pipeline, Stage
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,9 @@ def _judge(
     if fresh:
         return Judgement(STALE, ("--fresh",))
     moving = [name for name in pipeline.needs(stage) if planned[name].judgement.state in (STALE, WAITS)]
-    inputs_move = any(set(planned[name].stage.seals) & set(stage.inputs) for name in moving)
+    inputs_move = any(
+        set(planned[name].stage.seals) & set(stage.inputs) or EVERYTHING in stage.inputs for name in moving
+    )
     if not judgement.runs and inputs_move:
         return Judgement(WAITS, (f"runs if {' or '.join(moving)} seals something new",), judgement.seals)
     return judgement

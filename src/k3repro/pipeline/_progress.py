@@ -136,5 +136,10 @@ def _table(rows: Sequence[Row]) -> Any:
     for row in rows:
         took = f"{row.seconds:.1f} s" if row.seconds else ""
         state = Text(row.state, style=colours.get(row.state, "dim"))
-        table.add_row(row.stage, state, Text(took, justify="right"), Text(row.note or _cells(row).strip()))
+        table.add_row(
+            row.stage,
+            state,
+            Text(took, justify="right"),
+            Text(f"{_cells(row).strip()}  {row.note}".strip() if row.state == "running" else row.note),
+        )
     return table

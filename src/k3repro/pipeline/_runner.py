@@ -292,9 +292,10 @@ class _Run:
             row.seconds = time.monotonic() - self.started[item.stage.name]
             for event in self._events(item.stage):
                 row.cell, row.cells = event.get("cell", row.cell), event.get("cells", row.cells)
+                row.note = event.get("said", row.note)
         self.reporter.show(list(self.rows.values()))
 
-    def _events(self, stage: Stage) -> list[Mapping[str, int]]:
+    def _events(self, stage: Stage) -> list[Mapping[str, Any]]:
         path = self.events / f"{stage.name}.jsonl"
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         return [json.loads(line) for line in lines if line.endswith("}")]

@@ -29,6 +29,7 @@ STAGE_KEYS = (
 )
 SERVE_KEYS = ("recipe", "overrides", "fresh", "reuse_group", "nodes", "requests", "hours")
 DEFAULT_CELL_TIMEOUT_S = 1800.0
+EVERYTHING = "*"
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*\Z")
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
@@ -92,6 +93,8 @@ class Pipeline:
     def needs(self, stage: Stage) -> tuple[str, ...]:
         """Names of the stages that must end before `stage`: its `after` and the sealers of its inputs."""
         sealers = {seal: other.name for other in self.stages for seal in other.seals}
+        if EVERYTHING in stage.inputs:
+            return tuple(other.name for other in self.stages if other.seals)
         needed = set(stage.after) | {sealers[item] for item in stage.inputs if item in sealers}
         return tuple(other.name for other in self.stages if other.name in needed)
 
@@ -200,6 +203,10 @@ def _stage(table: Any, path: Path, number: int, timeout: float) -> Stage:
 def _check_stage(stage: Stage, where: str) -> None:
     if stage.verdict not in ("ok", "any"):
         raise PipelineError(f"verdict is {stage.verdict!r}", where=where, fix='Write "ok" or "any".')
+    if EVERYTHING in stage.inputs and not stage.view:
+        raise PipelineError(
+            "only a view may read every artifact", where=where, fix="Name the inputs, or write view = true."
+        )
     if stage.view and stage.seals:
         raise PipelineError("a view seals nothing", where=where, fix="Drop view or seals.")
     if not stage.view and not stage.seals:

@@ -20,7 +20,7 @@ def problem(stage: Stage, receipts: Sequence[Receipt], inputs: Sequence[str], st
     return (
         _missing(stage, receipts, store)
         or _unexpected(stage, receipts)
-        or _undeclared(receipts, inputs)
+        or _undeclared(receipts, inputs, store)
         or _invalid(stage, receipts, store)
     )
 
@@ -46,16 +46,24 @@ def _unexpected(stage: Stage, receipts: Sequence[Receipt]) -> str:
     return ""
 
 
-def _undeclared(receipts: Sequence[Receipt], inputs: Sequence[str]) -> str:
+def _undeclared(receipts: Sequence[Receipt], inputs: Sequence[str], store: Store) -> str:
     known = {*inputs, *(receipt.seal for receipt in receipts)}
     for receipt in receipts:
         for seal in receipt.inputs:
             if seal not in known:
                 return (
-                    f"{_label(receipt)} was derived from {seal[:12]}, which is not among the stage's inputs "
-                    "(or changed while it ran); list it in inputs, `k3repro artifacts show SEAL` names it"
+                    f"{_label(receipt)} was derived from {_named(seal, store)}; add it to the stage's inputs"
                 )
     return ""
+
+
+def _named(seal: str, store: Store) -> str:
+    try:
+        artifact = store.find(seal)
+    except K3Error:
+        return seal[:12]
+    label = f"{artifact.name}@{artifact.subject} ({seal[:12]})"
+    return f"{label}, which it does not declare or which changed meanwhile"
 
 
 def _invalid(stage: Stage, receipts: Sequence[Receipt], store: Store) -> str:

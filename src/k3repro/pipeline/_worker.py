@@ -14,6 +14,7 @@ from k3repro.pipeline._job import Failure, Job, Outcome, Receipt
 from k3repro.pipeline._normal import normalise
 
 RECEIPTS_VARIABLE = "K3REPRO_RECEIPTS"
+_SAY_EVERY_S = 0.25
 
 
 def run_job(job: Job) -> Outcome:
@@ -54,7 +55,7 @@ def _execute(job: Job, run_dir: Path) -> tuple[Any, Failure | None]:
         said = f"{error}; install the notebook tools: pip install 'k3repro[lab]'"
         return None, Failure("start", said)
     events = _Events(job)
-    return execute(job, run_dir, events.cell, events.kernel)
+    return execute(job, run_dir, events.cell, events.kernel, events.line)
 
 
 def _prepare(job: Job, run_dir: Path, receipts: Path) -> Job:
@@ -75,6 +76,7 @@ class _Events:
 
     def __init__(self, job: Job) -> None:
         self.path = Path(job.events) if job.events else None
+        self.said = 0.0
 
     def cell(self, number: int, total: int) -> bool:
         """Note that a cell starts; False when the parent asked to stop before it."""
@@ -84,7 +86,14 @@ class _Events:
     def kernel(self, pid: int) -> None:
         self._write({"kernel": pid})
 
-    def _write(self, event: dict[str, int]) -> None:
+    def line(self, text: str) -> None:
+        """Pass on the last line a cell printed, a few times a second at most."""
+        lines = [part for part in text.replace("\r", "\n").splitlines() if part.strip()]
+        if lines and time.monotonic() - self.said > _SAY_EVERY_S:
+            self.said = time.monotonic()
+            self._write({"said": lines[-1].strip()[:80]})
+
+    def _write(self, event: dict[str, int | str]) -> None:
         if self.path is not None:
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(event) + "\n")

@@ -1,0 +1,109 @@
+"""What must not be in the repository: registry hosts, machine paths, unlocked or drifting requirements."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
+_PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
+# In pieces, so that this file passes its own test.
+HOSTS = [
+    "pypi" + ".org",
+    "python" + "hosted.org",
+    "npm" + "js.org",
+    "deb." + "debian.org",
+    "security." + "debian.org",
+]
+PATHS = re.compile(r"(?<![\w.<>~|-])/(?:root|work|opt)/[a-z]")
+
+
+def tracked() -> list[Path]:
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    return [ROOT / name for name in listed.decode().split("\0") if name and (ROOT / name).is_file()]
+
+
+def texts() -> list[tuple[Path, str]]:
+    found = []
+    for path in tracked():
+        raw = path.read_bytes()
+        if b"\0" not in raw[:8192]:
+            found.append((path.relative_to(ROOT), raw.decode("utf-8", "replace")))
+    return found
+
+
+def pins(path: Path) -> dict[str, str]:
+    return {name.lower().replace("_", "-"): version for name, version in _PIN.findall(path.read_text())}
+
+
+def test_no_file_names_a_registry_host() -> None:
+    wrong = [f"{path}: {host}" for path, text in texts() for host in HOSTS if host in text]
+    assert not wrong
+
+
+def test_no_file_names_a_path_of_one_machine() -> None:
+    wrong = [f"{path}: {found.group()}" for path, text in texts() if (found := PATHS.search(text))]
+    assert not wrong
+
+
+@pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.name)
+def test_a_lock_pins_and_hashes_everything_and_names_no_source(path: Path) -> None:
+    text = path.read_text()
+    for word in ("://", "--index-url", "--extra-index-url", "--find-links", "--trusted-host", " @ "):
+        assert word not in text
+    for entry in re.split(r"\n(?=[A-Za-z])", text.split("\n", 1)[1].strip()):
+        assert _PIN.match(entry), entry[:60]
+        assert "--hash=sha256:" in entry, entry[:60]
+
+
+def test_the_scans_find_what_they_look_for() -> None:
+    assert PATHS.search("see /ro" + "ot/thing")
+    assert not PATHS.search("https://host/work/x")
+    assert _PIN.findall("numpy==2.4.6 \\\n    --hash=sha256:00") == [("numpy", "2.4.6")]
+
+
+def test_the_locks_agree_with_each_other() -> None:
+    names = {path.name for path in LOCKS}
+    assert names == {"bootstrap.txt", "browser.txt", "core.txt", "report.txt", "test.txt"}
+    every: dict[str, set[str]] = {}
+    for path in LOCKS:
+        for name, version in pins(path).items():
+            every.setdefault(name, set()).add(version)
+    # A universal lock may fork by Python version; the forks have to be the same everywhere.
+    assert not [name for name, versions in every.items() if len(versions) > 3]
+    core, report, test = (
+        set(pins(ROOT / "requirements" / f"{name}.txt")) for name in ("core", "report", "test")
+    )
+    assert core < report < test
+    assert "torch" not in test
+
+
+def test_every_declared_dependency_is_locked() -> None:
+    document = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = document["project"]["optional-dependencies"]
+    wanted = {
+        "core": document["project"]["dependencies"],
+        "report": [*extras["lab"], *extras["site"]],
+        "test": [
+            *(item for group in extras.values() for item in group),
+            *document["dependency-groups"]["test"],
+        ],
+        "browser": document["dependency-groups"]["browser"],
+    }
+    for name, requirements in wanted.items():
+        locked = pins(ROOT / "requirements" / f"{name}.txt")
+        missing = [item for item in requirements if re.split(r"[<>=!~;\[ ]", item)[0].lower() not in locked]
+        assert not missing, f"requirements/{name}.txt lacks {missing}: run make lock"
+
+
+def test_the_makefile_has_the_targets_the_help_names() -> None:
+    text = (ROOT / "Makefile").read_text()
+    for target in re.findall(r'echo "make ([a-z]+) ', text):
+        assert re.search(rf"^{target}:", text, re.MULTILINE), target
