@@ -93,10 +93,10 @@ def test_every_digit_of_every_bound_text_matters(built: Path, tmp_path: Path) ->
     ]
     spots = [start + i for start, end in texts for i, c in enumerate(html[start:end]) if c.isdigit()]
     assert len(spots) > 60
+    from k3repro.report._bound import Known
     from k3repro.report._queries import load_queries
     from k3repro.report._sources import Sources
     from k3repro.report._verify import Outcome, check_page, load_grammar
-    from k3repro.report._bound import Known
     from k3repro.store import Catalog
 
     store = Store(built / "artifacts")
