@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -258,7 +259,8 @@ def single_select(connection: duckdb.DuckDBPyConnection, sql: str, where: str) -
 
 
 def _finite(value: Any, name: str, where: str) -> Any:
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+    """A result value, lists and structs included: finite, and every time aware."""
+    if isinstance(value, float) and not math.isfinite(value):
         raise InputError(
             f"column {name} holds {value}",
             where=where,
@@ -266,4 +268,8 @@ def _finite(value: Any, name: str, where: str) -> Any:
         )
     if isinstance(value, datetime) and value.tzinfo is None:
         return value.replace(tzinfo=UTC)
+    if isinstance(value, (list, tuple)):
+        return [_finite(item, name, where) for item in value]
+    if isinstance(value, dict):
+        return {key: _finite(item, name, where) for key, item in value.items()}
     return value
