@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -107,3 +108,21 @@ def test_the_makefile_has_the_targets_the_help_names() -> None:
     text = (ROOT / "Makefile").read_text()
     for target in re.findall(r'echo "make ([a-z]+) ', text):
         assert re.search(rf"^{target}:", text, re.MULTILINE), target
+
+
+def test_the_core_installs_under_150_mb() -> None:
+    sizes = {name: _installed_bytes(name) for name in pins(ROOT / "requirements" / "core.txt")}
+    total = sum(sizes.values()) / 1e6
+    largest = sorted(sizes.items(), key=lambda item: -item[1])[:4]
+    assert len(sizes) > 10
+    assert 50 < total < 150, f"{total:.0f} MB: {largest}"
+
+
+def _installed_bytes(name: str) -> int:
+    """Bytes of an installed distribution, without compiled caches; 0 when it is for another platform."""
+    try:
+        files = metadata.distribution(name).files or []
+    except metadata.PackageNotFoundError:
+        return 0
+    paths = [Path(str(file.locate())) for file in files if "__pycache__" not in file.parts]
+    return sum(path.stat().st_size for path in paths if path.is_file())
