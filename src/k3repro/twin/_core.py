@@ -81,6 +81,7 @@ class Core:
         self._span_steps: list[int] = [0]
         self._spans: list[tuple[int, int, int]] = [(0, 0, 1)]
         self._epoch = 0
+        self._leaving = 0
         self._done: list[Flight] = []
         self._handoff_ns = platform.handoff_ns
 
@@ -150,11 +151,13 @@ class Core:
         """
         if flight.cancelled or flight.finished_ns >= 0:
             return
-        self.drain(flight)
+        if flight.first_step >= 0:
+            self._extend(flight, flight.first_step + self.emitted(flight))
         flight.cancelled = True
         flight.finished_ns = self.now_ns
         del self.flights[flight.number]
         if flight.first_step >= 0:
+            self._leaving += 1
             self._schedule_boundary(self.now_ns)
         elif flight.ready_ns >= 0:
             self.lane_waiting[flight.lane].remove(flight)
@@ -222,14 +225,15 @@ class Core:
 
     def _retire(self, step: int) -> None:
         finishes = self._finishes
-        while finishes and (finishes[0][0] <= step or finishes[0][2].cancelled):
+        while finishes and finishes[0][0] <= step:
             self._free(heapq.heappop(finishes)[2])
-        if any(entry[2].cancelled for entry in finishes):
+        if self._leaving:
             for entry in finishes:
                 if entry[2].cancelled:
                     self._free(entry[2])
             self._finishes = [entry for entry in finishes if not entry[2].cancelled]
             heapq.heapify(self._finishes)
+            self._leaving = 0
 
     def _free(self, flight: Flight) -> None:
         self.running -= 1

@@ -143,6 +143,8 @@ class _Connection(asyncio.Protocol):
         self._wire = None
 
     def data_received(self, data: bytes) -> None:
+        if self._wire is None or self._wire.is_closing():
+            return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -185,7 +187,9 @@ class _Connection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         message = self._message
-        message.header_bytes += len(name) + len(value)
+        message.header_bytes += len(name) + len(value) + 4
+        if message.header_bytes > _MAX_HEADERS:
+            self._refuse(error_reply(431, "The request's headers are larger than 64 KiB."))
         lowered = name.lower()
         if lowered == b"content-type":
             message.content_type = value.decode("latin-1")
@@ -196,9 +200,7 @@ class _Connection(asyncio.Protocol):
         message = self._message
         message.method = self._parser.get_method().decode("latin-1")
         message.keep_alive = self._parser.should_keep_alive()
-        if message.header_bytes > _MAX_HEADERS:
-            self._refuse(error_reply(431, "The request's headers are larger than 64 KiB."))
-        elif message.expect:
+        if message.expect:
             self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, body: bytes) -> None:

@@ -70,7 +70,7 @@ def _wrong(field: str, expected: str, value: Any) -> Refused:
 
 def accept(document: dict[str, Any], served: Served, *, chat: bool) -> Generation:
     """The generation a valid request starts. Raises Refused otherwise."""
-    model = document.get("model", served.model)
+    model = document.get("model") or served.model
     if model != served.model:
         raise Refused(404, f"The model `{model}` does not exist.", "NotFoundError", "model")
     _no_choices(document)
