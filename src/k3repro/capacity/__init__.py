@@ -3,24 +3,29 @@
 from k3repro.capacity import wall
 from k3repro.capacity._blocks import BlockLaw, block_law, block_law_of
 from k3repro.capacity._caches import CacheLayer, cache_layers
+from k3repro.capacity._cells import Cell, nearest, published_cells
 from k3repro.capacity._discriminate import Rung, discriminating_rungs
 from k3repro.capacity._engine import Engine, parse_version
 from k3repro.capacity._law import Law, law_of
 from k3repro.capacity._line import LineFit, fit_line
 from k3repro.capacity._nmax import NMax, n_max
 from k3repro.capacity._request import Footprint, fit_footprint, pool_law, slot_limit, state_bytes, token_bytes
+from k3repro.capacity._size import Sizing, Sla, cost, size
 from k3repro.capacity._startup import StartupCheck, blocks_of_gib, check_startup
 from k3repro.capacity._tree import Tree, evaluate, formula_text, variables_of
 
 __all__ = [
     "BlockLaw",
     "CacheLayer",
+    "Cell",
     "Engine",
     "Footprint",
     "Law",
     "LineFit",
     "NMax",
     "Rung",
+    "Sizing",
+    "Sla",
     "StartupCheck",
     "Tree",
     "block_law",
@@ -28,6 +33,7 @@ __all__ = [
     "blocks_of_gib",
     "cache_layers",
     "check_startup",
+    "cost",
     "discriminating_rungs",
     "evaluate",
     "fit_footprint",
@@ -35,8 +41,11 @@ __all__ = [
     "formula_text",
     "law_of",
     "n_max",
+    "nearest",
     "parse_version",
     "pool_law",
+    "published_cells",
+    "size",
     "slot_limit",
     "state_bytes",
     "token_bytes",

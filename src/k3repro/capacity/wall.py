@@ -96,13 +96,17 @@ def wall_law(
     name: str = "wall law",
     inputs: dict[str, object] | None = None,
     error: dict[str, object] | None = None,
+    others: dict[str, tuple[float, float]] | None = None,
 ) -> Law:
-    """The law C0 + k * osl from its two constants, for fits printed elsewhere."""
+    """The law C0 + k * osl from its two constants, for fits printed elsewhere.
+
+    `others` bounds what the fit held fixed (``isl``, ``concurrency``), so that the law refuses other shapes.
+    """
     return Law(
         name=name,
         formula=["+", c0, ["*", k, ["var", "osl"]]],
         unit="s",
         inputs=inputs or {},
-        range={"osl": osl_range},
+        range={"osl": osl_range, **(others or {})},
         error=error or {},
     )

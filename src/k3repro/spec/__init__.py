@@ -1,7 +1,8 @@
 """Typed descriptions of models, platforms and layouts; every field has a source, unknown stays unknown."""
 
 from k3repro.spec._attention import Gdn, Gqa, Kda, Mamba2, Mla
-from k3repro.spec._layout import Layout, layout_for, layouts, load_layout
+from k3repro.spec._config import model_from, model_of_config
+from k3repro.spec._layout import Layout, WallConstants, layout_for, layouts, load_layout
 from k3repro.spec._model import Indexer, Model, Moe, Vision, load_model, models
 from k3repro.spec._platform import Platform, load_platform, platforms
 from k3repro.spec._vocabulary import vocabulary
@@ -18,11 +19,14 @@ __all__ = [
     "Moe",
     "Platform",
     "Vision",
+    "WallConstants",
     "layout_for",
     "layouts",
     "load_layout",
     "load_model",
     "load_platform",
+    "model_from",
+    "model_of_config",
     "models",
     "platforms",
     "vocabulary",

@@ -11,6 +11,18 @@ from k3repro.spec._document import Document, all_documents, load_document
 
 
 @dataclass(frozen=True, slots=True)
+class WallConstants:
+    """A printed fit of wall = C0 + k * OSL (seconds, seconds per token) and where it was measured."""
+
+    c0_s: float
+    k_s_per_token: float
+    isl: int
+    concurrency: int
+    osl_low: int
+    osl_high: int
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     """Parallelism and serving knobs of both pools of one published or planned deployment; sizes per GPU."""
 
@@ -36,6 +48,7 @@ class Layout:
     heap_bytes: int | None = None
     cudagraph: str | None = None
     gpu_memory_utilization: float | None = None
+    wall: WallConstants | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
     unknown: Mapping[str, str] = field(default_factory=dict)
 
@@ -56,8 +69,10 @@ def layout_of(document: Document) -> Layout:
     Raises:
         SpecError: a missing or unknown field, or ranks that do not agree.
     """
+    wall = document.section("wall")
     try:
         layout = Layout(
+            wall=WallConstants(**wall) if wall else None,
             **document.head_fields(),
             **document.section("layout"),
             sources=document.sources,

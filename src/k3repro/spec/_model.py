@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from k3repro.errors import SpecError
@@ -169,11 +170,15 @@ def _kinds(document: Document, layers: int) -> tuple[str, ...]:
 
 @cache
 def load_model(name: str) -> Model:
-    """A shipped model by name or alias, or the path of a spec file.
+    """A shipped model by name or alias, the path of a spec file, or of a Hub `config.json` (or its folder).
 
     Raises:
         SpecError: no such model; the message lists the known ones.
     """
+    if name.endswith(".json") or Path(name).is_dir():
+        from k3repro.spec._config import model_of_config
+
+        return model_of_config(name)
     return model_of(load_document("models", name))
 
 

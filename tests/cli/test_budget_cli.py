@@ -1,0 +1,146 @@
+"""`k3repro budget`: the JSON that design.md binds, its bars, and one sentence for every kind of bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from k3repro.budget import write_fixture
+from k3repro.cli import main, root
+from k3repro.spec import load_model
+
+
+def run(*arguments: str) -> dict[str, Any]:
+    result = CliRunner().invoke(root, ["budget", *arguments, "--json"], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    answer: dict[str, Any] = json.loads(result.stdout)
+    return answer
+
+
+def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as stopped:
+        main(["budget", *arguments])
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+    return int(stopped.value.code or 0), captured.err
+
+
+@pytest.mark.parametrize(
+    ("platform", "blocks", "tokens", "longest"),
+    [("mi300x", 163, 916_875, 915_840), ("mi325x", 502, 2_836_158, 2_868_480)],
+)
+def test_k3_without_a_file(platform: str, blocks: int, tokens: int, longest: int) -> None:
+    answer = run("--model", "kimi-k3", "--platform", platform)
+    assert answer["tensors"] == 497_220
+    assert answer["total_bytes"] == sum(answer["bytes"].values()) == 1_560_838_244_864
+    assert {
+        "routed_experts",
+        "kda",
+        "mla",
+        "shared_experts",
+        "latent",
+        "router",
+        "dense",
+        "norms",
+        "embeddings",
+        "vision",
+    } <= set(answer["bytes"])
+    kv = answer["kv"]
+    assert (kv["block_tokens"], kv["pool_blocks"], kv["tokens"], kv["max_request_tokens"]) == (
+        5760,
+        blocks,
+        tokens,
+        longest,
+    )
+    assert [plan["tp"] for plan in answer["layouts"]] == [1, 2, 4, 8]
+    assert kv["lines"][0] == f"GPU KV cache size: {tokens:,} tokens"
+
+
+def test_options_reach_the_law() -> None:
+    kv = run("--platform", "mi325x", "--prefix-caching")["kv"]
+    assert kv["tokens"] == 2_788_888 and kv["terms"]["mode"] == "align"
+    kv = run("--platform", "mi325x", "--max-model-len", "32768")["kv"]
+    assert kv["tokens"] == 1_827_726
+    kv = run("--platform", "mi300x", "--tp", "8", "--kv-dtype", "bf16", "--pool", "20GiB")["kv"]
+    assert (kv["block_tokens"], kv["launch"]["dp"]) == (768, 2)
+    kv = run("--platform", "mi300x", "--engine", "vllm==0.28.0")["kv"]
+    assert len(kv["lines"]) == 1
+    assert [plan["tp"] for plan in run("--platform", "mi300x", "--tp", "4")["layouts"]] == [4]
+
+
+def test_headers_of_a_fixture(tmp_path: Path) -> None:
+    result = CliRunner().invoke(root, ["budget", "--model", "gpt-oss-120b", "--write-fixture", str(tmp_path)])
+    assert result.exit_code == 0 and "header-only" in result.output
+    told = run("--headers", str(tmp_path), "--model", "gpt-oss-120b", "--platform", "mi300x")
+    assert told["tensors"] == 687 and told["bytes"]["routed_experts"] == 60_993_699_840
+    untold = run("--headers", str(tmp_path))
+    assert untold["bytes"] == told["bytes"] and untold["kv"] is None and "config.json" in untold["reason"]
+
+
+def test_a_config_beside_the_headers_is_read(tmp_path: Path) -> None:
+    write_fixture(load_model("qwen2.5-7b"), tmp_path, shards=2)
+    (tmp_path / "config.json").write_text(
+        json.dumps(
+            {
+                "model_type": "qwen2",
+                "num_hidden_layers": 28,
+                "hidden_size": 3584,
+                "num_attention_heads": 28,
+                "num_key_value_heads": 4,
+                "vocab_size": 152064,
+                "max_position_embeddings": 32768,
+            }
+        )
+    )
+    answer = run("--headers", str(tmp_path), "--platform", "mi300x", "--pool", "1GB")
+    assert answer["kv"]["terms"]["pool_block_bytes"] == 16 * 57_344
+
+
+def test_without_a_platform_the_smallest_pools_are_shown() -> None:
+    assert run("--model", "kimi-k3")["smallest_nodes_per_pool"] == {"mi300x": 2, "mi325x": 1, "mi355x": 1}
+
+
+def test_tables_for_people_fit_eighty_columns() -> None:
+    result = CliRunner().invoke(root, ["budget", "--platform", "mi300x"], env={"COLUMNS": "100"})
+    assert result.exit_code == 0
+    assert "1,446,456,066,048" in result.output and "tight" in result.output
+    assert "GPU KV cache size: 916,875 tokens" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--model", "gpt-9"), "no model named"),
+        (("--platform", "mi999"), "no platform named"),
+        (("--platform", "mi300x", "--tp", "7"), "TP7 does not divide"),
+        (("--platform", "mi300x", "--tp", "0"), "at least 1"),
+        (("--platform", "mi300x", "--pool", "1MB"), "holds no request"),
+        (("--platform", "mi300x", "--pool", "a lot"), "not a size"),
+        (("--platform", "mi300x", "--kv-dtype", "fp2"), "KV dtype"),
+        (("--platform", "mi300x", "--engine", "vllm==9.9"), "not known"),
+        (("--headers", "/nonexistent"), "no such file"),
+        (("--resident", "int3", "--platform", "mi300x"), "weight format"),
+        (("--platform", "mi300x", "--overhead", "200GiB"), "does not fit"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_2(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: str
+) -> None:
+    code, message = fails(capsys, *arguments)
+    assert code == 2 and words in message and message.startswith("k3repro: ") and message.count("\n") == 1
+
+
+def test_a_truncated_header_is_exit_2(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    path.write_bytes((10**6).to_bytes(8, "little") + b"{}")
+    code, message = fails(capsys, "--headers", str(path))
+    assert code == 2 and "truncated" in message
+
+
+def test_unreachable_is_exit_3(capsys: pytest.CaptureFixture[str]) -> None:
+    code, message = fails(capsys, "--headers", "http://127.0.0.1:9/model.safetensors.index.json")
+    assert code == 3 and "cannot be read" in message

@@ -1,0 +1,136 @@
+"""`k3repro capacity`: the JSON that design.md binds, the bars of the issue, and answers that are refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from k3repro.cli import main, root
+from k3repro.serve.lines import print_kv_lines
+
+
+def run(*arguments: str, code: int = 0) -> dict[str, Any]:
+    result = CliRunner().invoke(root, ["capacity", *arguments, "--json"], catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    answer: dict[str, Any] = json.loads(result.stdout)
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("platform", "expected"),
+    [("mi300x", [320, 104, 56, 32, 16, 8]), ("mi325x", [1000, 328, 184, 104, 64, 40])],
+)
+def test_nmax_bars(platform: str, expected: list[int]) -> None:
+    contexts = ("1280", "50K", "100K", "200K", "300K", "512K")
+    answers = [run("nmax", "--platform", platform, "--context", context) for context in contexts]
+    assert [answer["n_max"]["block"] for answer in answers] == expected
+    for answer in answers:
+        fits = answer["n_max"]
+        assert fits["effective"] == min(fits["block"], fits["slots"])
+        assert {"binds", "next", "knob", "max_request_tokens"} <= set(answer)
+
+
+def test_prefix_caching_is_shown_both_ways() -> None:
+    off = run("nmax", "--platform", "mi300x", "--context", "200K")
+    on = run("nmax", "--platform", "mi300x", "--context", "200K", "--prefix-caching")
+    assert (off["n_max"]["block"], on["n_max"]["block"]) == (32, 24)
+    assert off["with_prefix_caching_changed"]["n_max_block"] == 24
+    assert on["with_prefix_caching_changed"]["n_max_block"] == 32
+
+
+def test_grid_and_its_discriminating_rungs() -> None:
+    rungs = run("grid", "--platform", "mi300x", "--discriminate")["rungs"]
+    found = {rung["context"]: (rung["low"], rung["high"]) for rung in rungs if rung["reachable"]}
+    assert found == {100_000: (57, 73), 200_000: (33, 36), 300_000: (17, 24), 512_000: (9, 14)}
+    assert len(run("grid", "--platform", "mi325x")["rows"]) == 6
+
+
+def test_wall_inside_and_outside_its_fit() -> None:
+    assert run("wall", "--platform", "mi300x", "--osl", "256")["wall_s"] == pytest.approx(22.312)
+    for outside in (
+        ("--osl", "300"),
+        ("--osl", "256", "--isl", "200K"),
+        ("--osl", "256", "--concurrency", "32"),
+    ):
+        answer = run("wall", "--platform", "mi300x", *outside, code=1)
+        assert answer["wall_s"] is None and answer["outside"]
+    assert run("wall", "--platform", "mi325x", "--budget", "10")["osl"] == 122
+
+
+def test_the_trap_of_the_worked_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """200K x 32 with 256-token replies: it fits, and nobody knows how long it takes."""
+    monkeypatch.setenv("K3REPRO_ARTIFACTS", str(tmp_path))
+    ask = ("size", "--platform", "mi300x", "--context", "200K", "--concurrency", "32", "--reply", "256")
+    for extra in ((), ("--latency", "30")):
+        answer = run(*ask, *extra, code=1)
+        assert answer["fits"] and answer["feasible"] == "unknown"
+        assert answer["latency"]["decode_s"] is None and answer["first_token"] == "not modelled"
+        assert answer["nodes"]["decode"] == 2 and answer["nodes"]["prefill_sized"] is False
+    assert "22.3" not in json.dumps(answer)
+
+
+def test_more_than_one_pool_and_none() -> None:
+    answer = run(
+        "size", "--platform", "mi300x", "--context", "200K", "--concurrency", "33", "--reply", "256", code=1
+    )
+    assert (answer["nodes"]["decode_pools"], answer["nodes"]["decode"]) == (2, 4)
+    answer = run(
+        "size", "--platform", "mi300x", "--context", "1M", "--concurrency", "1", "--reply", "64", code=1
+    )
+    assert answer["feasible"] == "no" and answer["nodes"]["decode"] is None and answer["reasons"]
+
+
+def test_cost_keeps_output_and_total_apart() -> None:
+    answer = run("cost", "--nodes", "1", "--price", "16", "--out-rate", "3673", "--total-rate", "15944")
+    assert round(answer["usd_per_million_total"], 2) == 0.28
+    assert round(answer["usd_per_million_output"], 2) == 1.21
+
+
+def test_startup_lines_are_explained(tmp_path: Path) -> None:
+    log = tmp_path / "decode.log"
+    log.write_text("\n".join(print_kv_lines(916_875, 900_000, 1.01875, version=(0, 27, 0))))
+    assert run("startup", "--platform", "mi300x", str(log))["ranks"][0]["blocks"] == [163]
+    log.write_text("GPU KV cache size: 916,876 tokens\n")
+    assert not run("startup", "--platform", "mi300x", str(log), code=1)["ranks"][0]["agrees"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("nmax --platform mi300x --context 0", "at least one token"),
+        ("nmax --platform mi300x --context -5", "not a token count"),
+        ("nmax --platform mi300x --context 1K --pool 1MB", "holds no request"),
+        ("nmax --platform mi300x --context 1K --tp 5", "does not divide"),
+        ("nmax --model llama-3.1-405b --platform mi300x --context 1K", "--pool"),
+        ("nmax --platform mi355x --context 1K", "--pool"),
+        ("wall --platform mi355x --osl 9", "no wall law"),
+        ("wall --platform mi300x", "either --osl or --budget"),
+        ("wall --platform mi300x --budget -1", "positive"),
+        ("size --platform mi300x --context 1K --concurrency 0 --reply 9", "at least 1"),
+        ("size --platform mi300x --context 1K --concurrency 1 --reply 2K", "leaves no prompt"),
+        ("size --platform mi300x --context 1K --concurrency 1 --reply 9 --latency -3", "positive"),
+        ("size --platform mi300x --context 1K --concurrency 1 --reply 9 --price nan", "positive"),
+        ("cost --nodes 0 --price 3 --out-rate 5", "positive"),
+        ("cost --nodes 1 --price 3", "throughput"),
+        ("cost --nodes 1 --price 3 --out-rate 5 --total-rate 4", "fewer"),
+        ("grid --platform mi300x --contexts 1K,huge", "not a token count"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_2(
+    capsys: pytest.CaptureFixture[str], arguments: str, words: str
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["capacity", *arguments.split()])
+    message = capsys.readouterr().err
+    assert stopped.value.code == 2 and words in message and "Traceback" not in message
+    assert message.count("\n") == 1
+
+
+def test_every_command_explains_itself_with_an_example() -> None:
+    for name in ("nmax", "grid", "wall", "size", "cost", "startup"):
+        shown = CliRunner().invoke(root, ["capacity", name, "--help"]).output
+        assert f"k3repro capacity {name}" in shown and "--json" in shown
