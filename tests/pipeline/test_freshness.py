@@ -207,3 +207,13 @@ def test_a_view_of_everything_runs_last_and_again_when_anything_is_sealed(chain:
     assert why(chain)["shows"][0] == "stale"
     chain.replace("SCALE = 1.0", "SCALE = 2.0")
     assert states(chain) == {"tiny": "ran", "sum": "ran", "shows": "ran"}
+
+
+def test_what_a_removed_stage_left_is_swept(chain: Project) -> None:
+    failed = chain.executed("sum").with_name("sum.failed.ipynb")
+    failed.write_text("{}")
+    chain.file.write_text(chain.file.read_text().split('\n[[stage]]\nname = "sum"')[0] + "\n")
+    assert states(chain) == {"tiny": "fresh"}
+    assert not chain.executed("sum").exists()
+    assert not failed.exists()
+    assert chain.executed("tiny").exists()

@@ -124,6 +124,13 @@ class Freshness:
         """Where the executed notebook of a stage lies."""
         return self.executed / f"{stage.name}.ipynb"
 
+    def sweep(self) -> None:
+        """Remove what stages left that the pipeline no longer has: their notebooks would stay pages."""
+        names = {stage.name for stage in self.pipeline.stages}
+        for path in [*self.executed.glob("*.ipynb"), *self.records.glob("*.json")]:
+            if path.name.removesuffix(path.suffix).removesuffix(".failed") not in names:
+                path.unlink(missing_ok=True)
+
     def _record_path(self, stage: Stage) -> Path:
         return self.records / f"{stage.name}.json"
 

@@ -119,6 +119,7 @@ def run_pipeline(
     pipeline = load_pipeline(name, target=target)
     freshness = Freshness(pipeline, store or default_store(pipeline))
     plan = make_plan(pipeline, freshness, fresh=fresh, remeasure=remeasure, remote=target is not None)
+    freshness.sweep()
     stale = [item for item in plan.stages if item.judgement.state in (STALE, WAITS)]
     check_kernels([item for item in stale if item.judgement.runs], pipeline.path) if stale else None
     run = _Run(pipeline, freshness, plan, reporter or Silent())
