@@ -227,7 +227,8 @@ def _repetition(claim: Claim, base: Claim) -> Step:
     """Equal prints at one precision must be equal numbers; otherwise their intervals must meet."""
     claimed, other = claim.span(), base.span()
     plain = not claim.hedge and not base.hedge and claim.ulp == base.ulp and claim.unit == base.unit
-    if plain and claim.value != base.value:
+    other_unit = claim.unit.factor != base.unit.factor and claim.value == base.value
+    if other_unit or (plain and claim.value != base.value):
         outcome = Outcome.CONTRADICTED
     else:
         outcome = Outcome.SUPPORTED if claimed.intersects(other) else Outcome.CONTRADICTED

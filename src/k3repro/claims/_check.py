@@ -31,6 +31,10 @@ def _error(what: str, claim: Claim, code: str, fix: str = "") -> InputError:
 
 
 def _references(ledger: Ledger, claim: Claim) -> None:
+    try:
+        claim.span()
+    except InputError as error:
+        raise _error(error.what, claim, "K3C507", error.fix) from None
     names = [name for relation in claim.relations for name in relation.formula.names]
     for name in [*names, *filter(None, (claim.same, claim.observations))]:
         if name not in ledger.claims and name not in ledger.premises:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from k3repro.claims._interval import INFINITY, Span
+from k3repro.errors import InputError
 
 __all__ = [
     "DECISION_WIDTH",
@@ -73,6 +74,10 @@ def claimed_span(value: Fraction, ulp: Fraction, hedge: str, *, exact: bool, tim
 def _bound(value: Fraction, rule: Hedge, times: int) -> Span:
     """A bound is strict; twice its tolerance is twice a difference, or 10 % past a limit."""
     if rule.name == "within":
+        if value < 0:
+            raise InputError(
+                "a bound on a difference is not negative", fix="Print its size, or drop the hedge."
+            )
         return Span(Fraction(0), value * times)
     slack = abs(value) * TENTH * (times - 1)
     if rule.below is None:

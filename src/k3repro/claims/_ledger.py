@@ -278,9 +278,15 @@ class _Reader:
         self._known(data, _TABLE, where)
         identity, at = self._identity(_text(data, "id", where), where), _text(data, "at", where)
         columns = data.get("columns", {})
+        if not isinstance(columns, dict) or not all(
+            isinstance(c, dict) for s in columns.values() for c in _items(s)
+        ):
+            raise _fail("needs columns, lists of tables by column", where)
         checks = [self._known_check(check, columns, where) for check in _list(data, "check", where)]
         for row in _list(data, "rows", where):
             self._known(row, {"r", "id", "cells"}, where)
+            if not isinstance(row.get("cells"), dict) or not isinstance(row.get("id"), str):
+                raise _fail("a row needs r, id and cells", where)
             self._row(identity, at, row, columns, checks, where)
 
     def _known_check(self, check: Any, columns: Mapping[str, Any], where: str) -> Mapping[str, Any]:

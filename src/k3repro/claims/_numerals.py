@@ -44,7 +44,7 @@ _PATTERN = re.compile(
     re.VERBOSE,
 )
 _WORD_PATTERN = re.compile(rf"\b(?:{_WORDS})\b", re.IGNORECASE)
-_IDENTIFIER_TAIL = re.compile(r"[A-Za-z_\d]+")
+_IDENTIFIER_TAIL = re.compile(r"\w*")
 _UNIT_AFTER = re.compile(r"[\s-]?\s?([A-Za-z%][A-Za-z]*(?:/[A-Za-z]+)?)")
 
 
@@ -87,7 +87,8 @@ def numerals(text: str) -> list[Numeral]:
             found += _words(text, match.start(), match.end())
             continue
         if match.group("number") and _part_of_identifier(text, match):
-            position = _IDENTIFIER_TAIL.match(text, match.end()).end()  # type: ignore[union-attr]
+            tail = _IDENTIFIER_TAIL.match(text, match.end())
+            position = tail.end() if tail else match.end()
             continue
         found.append(_numeral(text, match))
         # "2P2D" and "1x32": the letter between two numerals starts no name
