@@ -218,7 +218,12 @@
     const still = box.querySelector(".k3-static");
     if (still) still.hidden = true;
   };
-  const drawAll = () => { for (const figure of figures) drawOne(figure).catch((error) => console.warn("k3: chart stays static", error)); };
+  let drawn = null;
+  const drawAll = () => {
+    if (drawn === dark()) return; // the theme sets the attribute more than once while it starts
+    drawn = dark();
+    for (const figure of figures) drawOne(figure).catch((error) => console.warn("k3: chart stays static", error));
+  };
   if (figures.length) {
     const vega = make("script", null, { src: here + "vega.js", async: true });
     vega.addEventListener("load", drawAll);

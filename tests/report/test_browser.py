@@ -1,0 +1,140 @@
+"""The built site in Chromium, from disk: no request, no console message, charts drawn, cards right, in every light."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.browser
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+PAGES = ("index.html", "wall-law.html", "artifacts.html")
+VIEWS = [(scheme, width) for scheme in ("light", "dark") for width in (1280, 390)]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        sync_playwright = None
+    if sync_playwright is None or CHROMIUM is None:
+        if "browser" in os.environ.get("K3_REQUIRE", ""):
+            pytest.fail("K3_REQUIRE=browser, but Chromium or playwright is missing")
+        pytest.skip("Chromium and playwright are needed")
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+def visit(browser: Any, url: str, scheme: str = "light", width: int = 1280) -> tuple[Any, list[str]]:
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page, heard = context.new_page(), []
+    page.on("console", lambda message: heard.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: heard.append(str(error)))
+    page.on("request", lambda request: heard.append(request.url) if outside(request.url) else None)
+    page.goto(url)
+    page.wait_for_function(
+        "!document.querySelector('.k3-figure') || document.querySelector('.vega-embed svg .role-axis-label')"
+    )
+    return page, heard
+
+
+def outside(url: str) -> bool:
+    return not url.startswith(("file:", "data:", "blob:"))
+
+
+@pytest.mark.parametrize(("scheme", "width"), VIEWS)
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_is_quiet_and_fits(browser: Any, built: Path, name: str, scheme: str, width: int) -> None:
+    page, heard = visit(browser, (built / name).as_uri(), scheme, width)
+    assert heard == []
+    assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    page.context.close()
+
+
+def test_charts_follow_the_colour_scheme_without_leaving_views(browser: Any, built: Path) -> None:
+    page, heard = visit(browser, (built / "wall-law.html").as_uri())
+    page.wait_for_selector(".vega-embed .role-axis-label text", state="attached")
+    light = page.evaluate("document.querySelector('.vega-embed .role-axis-label text').getAttribute('fill')")
+    page.click("label[title='Switch to dark']")
+    page.wait_for_function(
+        f"(document.querySelector('.vega-embed .role-axis-label text') || document.body).getAttribute('fill') != '{light}'"
+        " && document.querySelector('.vega-embed .role-axis-label text')"
+    )
+    assert page.evaluate("document.querySelectorAll('.k3-chart .vega-embed svg').length") == 1
+    assert page.evaluate("document.querySelector('.k3-static').hidden") and heard == []
+    label = page.evaluate(
+        "document.querySelector('.k3-chart [role=graphics-document]').getAttribute('aria-label')"
+    )
+    assert "rises with reply length" in label
+    page.context.close()
+
+
+@pytest.mark.parametrize("way", ["hover", "focus", "tap"])
+def test_the_card_says_what_the_value_is(browser: Any, built: Path, way: str) -> None:
+    page, heard = visit(browser, (built / "wall-law.html").as_uri())
+    value = page.locator("data.k3-value").first
+    if way == "hover":
+        value.hover()
+    elif way == "tap":
+        value.click()
+    else:
+        page.keyboard.press("Tab")
+        while not page.evaluate("document.activeElement.matches('data.k3-value')"):
+            page.keyboard.press("Tab")
+    card = page.locator("#k3-card")
+    card.wait_for(state="visible")
+    text = card.inner_text()
+    assert value.get_attribute("value") in text and "simulated" in text and "sweep.wall_s" in text
+    assert "k3repro artifacts sql" in text and "640" in text
+    assert "SELECT seal, osl" in card.locator("pre").first.text_content()
+    page.keyboard.press("Escape")
+    card.wait_for(state="hidden")
+    assert heard == []
+    page.context.close()
+
+
+def test_tables_sort_by_machine_values(browser: Any, built: Path) -> None:
+    page, _ = visit(browser, (built / "wall-law.html").as_uri())
+    cells = (
+        "[...document.querySelectorAll('table.k3-grid')[0].tBodies[0].rows].map(r => r.cells[0].textContent)"
+    )
+    button = page.locator("table.k3-grid").first.locator("th button").first
+    assert page.evaluate(cells) == ["16", "64", "256", "1,024", "2,048"]
+    button.click()
+    button.click()
+    assert page.evaluate(cells) == ["2,048", "1,024", "256", "64", "16"]
+    page.context.close()
+
+
+def test_model_output_with_markup_is_text(browser: Any, built: Path) -> None:
+    page, heard = visit(browser, (built / "wall-law.html").as_uri())
+    cell = page.locator("table.k3-grid td", has_text="alert(1)").first
+    assert cell.inner_text() == '<script>alert(1)</script> **bold** {{ 7 * 7 }} | `tick` &amp; "quote"'
+    assert heard == []
+    page.context.close()
+
+
+def test_the_policy_stops_injected_code(browser: Any, built: Path, tmp_path: Path) -> None:
+    shutil.copytree(built, tmp_path / "site")
+    path = tmp_path / "site" / "index.html"
+    path.write_text(
+        path.read_text("utf-8").replace("</article>", "<script>document.title='owned'</script></article>", 1)
+    )
+    page, heard = visit(browser, path.as_uri())
+    assert page.title() != "owned" and any("Content Security Policy" in line for line in heard)
+    page.context.close()
+
+
+def test_without_scripts_the_drawing_and_the_rows_remain(browser: Any, built: Path) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto((built / "wall-law.html").as_uri())
+    assert page.locator(".k3-static svg").is_visible() and page.locator("table.k3-grid").first.is_visible()
+    context.close()
