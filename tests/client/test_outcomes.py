@@ -260,3 +260,18 @@ def test_usage_details() -> None:
     cached = usage(3, prompt_tokens_details={"cached_tokens": 5})
     record = read([stream([*TOKENS, cached, DONE])], False)
     assert record is not None and (record.prompt_tokens, record.cached_tokens, record.events) == (1, 5, 3)
+
+
+def test_memory_is_bounded_whatever_is_sent() -> None:
+    big = b"x" * (17 * 1024 * 1024)
+    for data, words in (
+        (stream([b"data: " + big]), "event of more than"),
+        (plain(200, big), "body of more than"),
+        (stream([gzip.compress(big)], head=GZIP), "compressed chunk"),
+    ):
+        record = read([data], False)
+        assert record is not None and record.outcome is IN_STREAM
+        assert words in (record.error or "")
+    many = HEAD[:-2] + b"A: b\r\n" * 20_000 + b"\r\n"
+    record = read([many], True)
+    assert record is not None and record.outcome is HTTP

@@ -11,7 +11,7 @@ import pytest
 from client_scripts import HEAD, MS, ScriptedTarget, after, ending, token
 
 from k3repro.client import Outcome, Request, RequestRecord, wave_load
-from k3repro.errors import TargetError
+from k3repro.errors import TargetError, UsageError
 
 
 def wave(count: int, tokens: int = 1) -> list[Request]:
@@ -211,3 +211,15 @@ def test_virtual_hours_take_no_time_and_are_exact() -> None:
 
     with ScriptedTarget(after(1)) as target:
         assert target.run(wait(target)) == 1000 * 3600 * 1_000_000_000
+
+
+def test_limits_that_are_no_seconds_and_closed_targets_are_refused() -> None:
+    with ScriptedTarget(after(1)) as target:
+        assert target.wave([], concurrency=3) == []
+        for bad in (0, -1, float("inf"), float("nan")):
+            with pytest.raises(UsageError, match="seconds"):
+                target.wave(wave(1), concurrency=1, timeout_s=bad)
+            with pytest.raises(UsageError, match="seconds"):
+                target.wave(wave(1), concurrency=1, stall_s=bad)
+    with pytest.raises(TargetError, match="closed"):
+        target.wave(wave(1), concurrency=1)

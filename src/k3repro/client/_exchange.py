@@ -13,7 +13,7 @@ from k3repro.client._sse import EventStream
 
 __all__ = ["Exchange", "Handle", "Receiver", "Transport"]
 
-_MAX_PLAIN_PARTS = 4096  # of an answer that is no event stream; more is dropped, so memory stays bounded
+_MAX_BODY = 16 * 1024 * 1024  # of an answer that is no event stream, and of one event; memory stays bounded
 
 
 class Receiver(Protocol):
@@ -57,6 +57,7 @@ class Exchange:
     __slots__ = (
         "_answer",
         "_body",
+        "_body_size",
         "_done",
         "_events",
         "_reader",
@@ -88,6 +89,7 @@ class Exchange:
         self._answer = AnswerReader()
         self._events: EventStream | None = None
         self._body: list[bytes] = []
+        self._body_size = 0
         self._reader = ResponseReader(self._head, self._collect)
 
     @property
@@ -139,8 +141,14 @@ class Exchange:
     def _collect(self, body: bytes) -> None:
         if self._events is not None:
             self._events.feed(body)
-        elif len(self._body) < _MAX_PLAIN_PARTS:
+            if self._events.held > _MAX_BODY:
+                self._reader.problem = "an event of more than 16 MiB"
+            return
+        self._body_size += len(body)
+        if self._body_size <= _MAX_BODY:
             self._body.append(body)
+        else:
+            self._reader.problem = "a body of more than 16 MiB"
 
     def _let_go(self, abort: bool) -> None:
         """Free the connection, and cut the reference cycles, so that nothing waits for the garbage

@@ -15,6 +15,7 @@ def _nothing(*_: Any) -> None:
     """Where callbacks lead once nobody listens."""
 
 
+_MAX_INFLATED = 16 * 1024 * 1024
 _MAX_HEADER_BYTES = 64 * 1024
 
 
@@ -111,7 +112,9 @@ class ResponseReader:
             if self._decoder is None:
                 self._on_body(body)
             else:
-                self._on_body(self._decoder.decompress(body))
+                self._on_body(self._decoder.decompress(body, _MAX_INFLATED))
+                if self._decoder.unconsumed_tail:
+                    self.problem = "a compressed chunk of more than 16 MiB"
 
     def on_message_complete(self) -> None:
         if self.status is not None:
@@ -120,6 +123,6 @@ class ResponseReader:
 
     def _finish(self) -> None:
         if self._decoder is not None and not self._decoder.eof:
-            self.problem = "the compressed body ended early"
+            self.problem = self.problem or "the compressed body ended early"
             return
         self.complete = True

@@ -13,6 +13,8 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+from k3repro.errors import TargetError
+
 __all__ = ["Runner"]
 
 T = TypeVar("T")
@@ -35,6 +37,9 @@ class Runner:
 
         KeyboardInterrupt is raised either way, once the coroutine has ended.
         """
+        if not self._thread.is_alive():
+            coroutine.close()
+            raise TargetError("the target is closed", fix="open it again, or stay inside its `with` block")
         future: Future[T] = Future()
         self._jobs.put((coroutine, future))
         interrupts = 0

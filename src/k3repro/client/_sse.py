@@ -43,6 +43,11 @@ class EventStream:
             else:
                 self._lines(event + b"\n\n")
 
+    @property
+    def held(self) -> int:
+        """Bytes of a line that is not complete yet."""
+        return len(self._buffer)
+
     def close(self) -> bool:
         """End of the body; True when it ended inside an event (which is dropped, as the standard says)."""
         return bool(self._buffer.strip(b"\r\n") or self._data)

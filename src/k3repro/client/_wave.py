@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run_wave"]
 
+_LONGEST_S = 1e8  # three years
 _AFTER_DONE_NS = 1_000_000_000  # a server that has said [DONE] gets this long to end the response
 
 
@@ -41,9 +42,9 @@ async def run_wave(
     """
     if concurrency < 1:
         raise UsageError(f"concurrency is {concurrency}", fix="at least 1")
-    if not timeout_s > 0 or not stall_s > 0:
+    if not (0 < timeout_s <= _LONGEST_S and 0 < stall_s <= _LONGEST_S):
         raise UsageError(
-            "timeout_s and stall_s must be positive", fix="for example timeout_s=1800, stall_s=300"
+            "timeout_s and stall_s must be positive seconds", fix="for example timeout_s=1800, stall_s=300"
         )
     if len({request.request_id for request in requests}) != len(requests):
         raise UsageError("two requests of the wave have the same request_id", fix="give each its own")
