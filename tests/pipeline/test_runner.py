@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ import pytest
 from pipeline_project import Project
 
 from k3repro.pipeline import InlineExecutor, Plain, Row, Silent
+from k3repro.pipeline._interrupts import signal_kernels
 
 
 def break_notebook(project: Project, name: str) -> None:
@@ -70,17 +72,36 @@ def test_a_seal_that_does_not_verify_is_a_failure(project: Project, monkeypatch:
 
 
 class _Broken(InlineExecutor):
+    """The first call ends as if its process was killed; after that the pool takes nothing more."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error, self.calls = error, 0
+
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.calls += 1
+        if self.calls > 1:
+            raise BrokenProcessPool("broken")
         future: Future[Any] = Future()
-        future.set_exception(BrokenProcessPool("killed"))
+        future.set_exception(self.error)
         return future
 
 
-def test_a_worker_process_that_dies_fails_its_stage_only(project: Project) -> None:
+def test_a_worker_process_that_dies_fails_its_stage_and_says_so(project: Project) -> None:
     project.stage("good")
-    (stage,) = project.run(executor=_Broken()).stages
-    assert "its worker process died" in stage.error
-    assert project.run().ok
+    project.stage("other", "good", parameters='{ SUBJECT = "twin:other" }', seals='["tiny@{SUBJECT}"]')
+    result = project.run(executor=_Broken(BrokenProcessPool("killed")))
+    assert ["its worker process died" in stage.error for stage in result.stages] == [True, True]
+    result = project.run(executor=_Broken(OSError("no\nroute")))
+    assert result.stages[0].error == "its executor lost it: OSError: no route"
+    assert not result.stages[0].notebook
+
+
+def test_kernels_of_another_machine_are_not_signalled(monkeypatch: pytest.MonkeyPatch) -> None:
+    killed: list[int] = []
+    monkeypatch.setattr("os.kill", lambda pid, number: killed.append(pid))
+    events = [{"kernel": 11, "host": "elsewhere"}, {"kernel": 12, "host": socket.gethostname()}, {"cell": 1}]
+    signal_kernels(events, signal.SIGINT)
+    assert killed == [12]
 
 
 def _kernels(mark: str) -> list[str]:

@@ -6,7 +6,8 @@ from k3repro.pipeline._job import Failure, Job, Outcome, Receipt
 from k3repro.pipeline._normal import normalise
 from k3repro.pipeline._plan import Plan, Planned
 from k3repro.pipeline._progress import Live, Notebook, Plain, Reporter, Row, Silent, reporter
-from k3repro.pipeline._runner import PipelineResult, StageResult, default_store, explain, run_pipeline
+from k3repro.pipeline._results import PipelineResult, StageResult
+from k3repro.pipeline._runner import default_store, explain, run_pipeline
 from k3repro.pipeline._spec import (
     PIPELINE_KEYS,
     SERVE_KEYS,

@@ -7,22 +7,22 @@ import os
 import signal
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from k3repro.errors import PipelineError, StageFailed
+from k3repro.errors import PipelineError
 from k3repro.pipeline._executors import open_executor
 from k3repro.pipeline._files import write_atomic
 from k3repro.pipeline._freshness import PRESERVED, STALE, WAITS, Fingerprint, Freshness
+from k3repro.pipeline._interrupts import Terminated, interruptible, signal_kernels
 from k3repro.pipeline._job import Job, Outcome
 from k3repro.pipeline._plan import Plan, Planned, check_kernels, make_plan
 from k3repro.pipeline._progress import Reporter, Row, Silent
+from k3repro.pipeline._results import PipelineResult, StageResult
 from k3repro.pipeline._source import parse_source
 from k3repro.pipeline._spec import Pipeline, Stage, load_pipeline
 from k3repro.pipeline._verify import problem
@@ -30,59 +30,8 @@ from k3repro.pipeline._worker import run_job
 from k3repro.store import Store
 
 _POLL_S = 0.2
-_SHOWN = 3
+_DIED = "its worker process died (often the memory limit); nothing was kept"
 _TERMINATE_S = 10.0
-
-
-@dataclass(frozen=True)
-class StageResult:
-    """How one stage ended: fresh, preserved, ran, failed, blocked or interrupted."""
-
-    stage: str
-    state: str
-    seconds: float = 0.0
-    why: tuple[str, ...] = ()
-    seals: tuple[str, ...] = ()
-    error: str = ""
-    notebook: str = ""
-    warning: str = ""
-
-    @property
-    def ok(self) -> bool:
-        """Whether the stage's artifacts stand."""
-        return self.state in ("fresh", "preserved", "ran")
-
-
-@dataclass(frozen=True)
-class PipelineResult:
-    """All stages in pipeline order."""
-
-    pipeline: str
-    stages: tuple[StageResult, ...]
-    executed: Path
-    seconds: float
-
-    @property
-    def ok(self) -> bool:
-        """Whether every stage's artifacts stand."""
-        return all(stage.ok for stage in self.stages)
-
-    def raise_for_failure(self) -> None:
-        """Raise StageFailed that names every failed stage and where, if any failed."""
-        failed = [stage for stage in self.stages if stage.state == "failed"]
-        if not failed:
-            return
-        blocked = [stage.stage for stage in self.stages if stage.state == "blocked"]
-        later = f"; not started because of that: {', '.join(blocked)}" if blocked else ""
-        shown = [f"stage {stage.stage}: {stage.error}" for stage in failed[:_SHOWN]]
-        shown += [f"and {len(failed) - _SHOWN} more"] if len(failed) > _SHOWN else []
-        kept = f"The failed copy is {failed[0].notebook}; " if failed[0].notebook else ""
-        raise StageFailed(
-            "; ".join(shown) + later,
-            where=f"pipeline {self.pipeline}",
-            fix=f"{kept}fix it and run `k3repro run {self.pipeline}` again: finished stages are kept.",
-            stages=[stage.stage for stage in failed],
-        )
 
 
 def explain(
@@ -125,7 +74,7 @@ def run_pipeline(
     run = _Run(pipeline, freshness, plan, reporter or Silent())
     if not stale:
         return run.finish()
-    with _interruptible():
+    with interruptible():
         if isinstance(executor, Executor):
             return run.all(executor)
         with open_executor(executor, jobs) as opened:
@@ -160,7 +109,7 @@ class _Run:
             try:
                 self._loop(executor)
             except KeyboardInterrupt as interrupt:
-                self._stop(patient=not isinstance(interrupt, _Terminated))
+                self._stop(patient=not isinstance(interrupt, Terminated))
                 raise
             finally:
                 self.reporter.close(list(self.rows.values()))
@@ -181,9 +130,7 @@ class _Run:
         while len(self.results) < len(self.plan):
             self._submit(executor)
             done, _ = wait(self.flying, _POLL_S, FIRST_COMPLETED)
-            for future in sorted(
-                done, key=lambda future: list(self.plan).index(self.flying[future][0].stage.name)
-            ):
+            for future in [future for future in self.flying if future in done]:
                 self._end(future, *self.flying.pop(future))
             self._progress()
 
@@ -214,7 +161,11 @@ class _Run:
         self.started[item.stage.name] = time.monotonic()
         self.rows[item.stage.name].state = "running"
         self.rows[item.stage.name].note = ""
-        future = executor.submit(run_job, self._job(item))
+        try:
+            future = executor.submit(run_job, self._job(item))
+        except BrokenExecutor:
+            self._put(item, "failed", error=_DIED)
+            return
         self.flying[future] = (Planned(item.stage, item.source, judgement), now)
 
     def _job(self, item: Planned) -> Job:
@@ -237,22 +188,20 @@ class _Run:
         try:
             outcome = future.result()
         except BrokenExecutor:
-            self._put(
-                item, "failed", error="its worker process died (often the memory limit); nothing was kept"
-            )
+            self._put(item, "failed", error=_DIED)
             return
-        inputs = list(now.inputs.values())
-        wrong = (
-            str(outcome.failure)
-            if outcome.failure
-            else problem(item.stage, outcome.receipts, inputs, self.freshness.store)
-        )
+        except Exception as error:  # whatever an executor of somebody else raises
+            said = " ".join(f"{type(error).__name__}: {error}".split())
+            self._put(item, "failed", error=f"its executor lost it: {said}")
+            return
         path = self.freshness.executed_path(item.stage)
         failed = path.with_name(f"{item.stage.name}.failed.ipynb")
+        wrong = str(outcome.failure or "") or self._problem(item, outcome, now)
         if wrong:
             if outcome.executed:
                 write_atomic(failed, outcome.executed)
-            self._put(item, "failed", outcome.seconds, error=wrong, notebook=self._short(failed))
+            kept = self._short(failed) if outcome.executed else ""
+            self._put(item, "failed", outcome.seconds, error=wrong, notebook=kept)
             return
         write_atomic(path, outcome.executed)
         failed.unlink(missing_ok=True)
@@ -260,6 +209,9 @@ class _Run:
         seals = tuple(receipt.seal for receipt in outcome.receipts)
         warning = self._edited(item)
         self._put(item, "ran", outcome.seconds, seals=seals, notebook=self._short(path), warning=warning)
+
+    def _problem(self, item: Planned, outcome: Outcome, now: Fingerprint) -> str:
+        return problem(item.stage, outcome.receipts, list(now.inputs.values()), self.freshness.store)
 
     def _edited(self, item: Planned) -> str:
         """The run is bound to the bytes read at its start; say so when the file has other bytes by now."""
@@ -320,10 +272,7 @@ class _Run:
 
     def _signal(self, number: signal.Signals) -> None:
         for future, (item, _) in self.flying.items():
-            pids = [event["kernel"] for event in self._events(item.stage) if "kernel" in event]
-            for pid in pids if not future.done() else []:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, number)
+            signal_kernels(self._events(item.stage) if not future.done() else [], number)
 
     def _short(self, path: Path) -> str:
         return str(path.relative_to(self.pipeline.root))
@@ -339,24 +288,3 @@ def _hidden(root: Path, store: Store) -> dict[str, str]:
     }
     paths |= {str(Path(store.root).resolve()): "<artifacts>", str(root): "<project>"}
     return {path: word for path, word in paths.items() if len(path) > 1}
-
-
-class _Terminated(KeyboardInterrupt):
-    """SIGTERM: somebody wants the machine back, so there is no time to drain."""
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Treat SIGTERM like Ctrl-C while stages run, so that a cancelled job leaves no kernel behind."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(*_: Any) -> None:
-        raise _Terminated
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

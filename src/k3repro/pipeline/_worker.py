@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +86,7 @@ class _Events:
         return self.path is None or not self.path.with_name(f"{self.path.name}.stop").exists()
 
     def kernel(self, pid: int) -> None:
-        self._write({"kernel": pid})
+        self._write({"kernel": pid, "host": socket.gethostname()})
 
     def line(self, text: str) -> None:
         """Pass on the last line a cell printed, a few times a second at most."""
@@ -95,5 +97,6 @@ class _Events:
 
     def _write(self, event: dict[str, int | str]) -> None:
         if self.path is not None:
-            with self.path.open("a", encoding="utf-8") as file:
+            # On another machine the folder does not exist; progress is not worth a failure.
+            with suppress(OSError), self.path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(event) + "\n")
