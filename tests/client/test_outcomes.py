@@ -275,3 +275,4 @@ def test_memory_is_bounded_whatever_is_sent() -> None:
     many = HEAD[:-2] + b"A: b\r\n" * 20_000 + b"\r\n"
     record = read([many], True)
     assert record is not None and record.outcome is HTTP
+    assert record.error == "more than 64 KiB of headers"

@@ -80,12 +80,13 @@ class ResponseReader:
             self.keep_alive = False  # the answer is whole; only what follows it is not HTTP
             return
         cause = error.__context__
-        self.problem = str(cause if isinstance(cause, zlib.error) else error) or type(error).__name__
+        ours = isinstance(cause, (zlib.error, ValueError))
+        self.problem = str(cause if ours else error) or type(error).__name__
 
     # ---- callbacks of the parser
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._header_bytes += len(name) + len(value)
+        self._header_bytes += len(name) + len(value) + 4
         if self._header_bytes > _MAX_HEADER_BYTES:
             raise ValueError("more than 64 KiB of headers")
         self._raw_headers.append((name, value))
