@@ -88,10 +88,10 @@ def run_probe(
             inputs=(gate.seal,) if gate else (), serve=serve, clock=opened.clock,
         )  # fmt: skip
         with store.begin(header, probe.SCHEMA) as run:
-            run.serve.update(serve | {"instrument": instrument(opened)})
-            return _carry_out(
-                probe, chosen, Session(opened, run, progress, interrupt, seed=seed), run, unsafe
-            )
+            tested = instrument(opened)
+            run.serve.update(serve | {"instrument": tested.as_dict() if tested else {"clock": "virtual"}})
+            session = Session(opened, run, progress, interrupt, seed=seed, selftest=tested)
+            return _carry_out(probe, chosen, session, run, unsafe)
 
 
 def _carry_out(probe: ModuleType, chosen: Any, session: Session, run: Run, unsafe: bool) -> Artifact:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from k3repro.client import Request, RequestRecord, run_wave
+from k3repro.client import Request, RequestRecord, SelfTest, run_wave
 from k3repro.errors import InvalidRun
 from k3repro.probes import checks
 from k3repro.probes.interrupt import Interrupt
@@ -40,7 +40,7 @@ class Session:
         *,
         seed: int,
         keep_text: bool = False,
-        client_share: float | None = None,
+        selftest: SelfTest | None = None,
     ) -> None:
         self.target = target
         self.run = run
@@ -53,7 +53,7 @@ class Session:
         self.sizing = Sizing(0.0, 1.0)
         self.progress = progress
         self._interrupt = interrupt
-        self._share = client_share
+        self._selftest = selftest
         self._position = 0
         self._offset = (
             0 if self.virtual else max((row["done_ns"] or 0 for row in run.rows("requests")), default=0)
@@ -152,7 +152,8 @@ class Session:
 
     def _summarise(self, rung: Rung, position: int, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         records = [RequestRecord(**row) for row in rows]
-        return checks.summarise(rung, position, records, client_share=self._share)
+        share = self._selftest.share(records) if self._selftest else None
+        return checks.summarise(rung, position, records, client_share=share)
 
     def _summary(self, rung: str) -> dict[str, Any]:
         return next(row for row in self.run.rows("rungs") if row["rung"] == rung)

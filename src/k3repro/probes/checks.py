@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from k3repro.client import RequestRecord, WaveLoad, wave_load
+from k3repro.client import CLIENT_SHARE_LIMIT, RequestRecord, WaveLoad, wave_load
 from k3repro.probes.plan import Rung
 from k3repro.units import order_free_sum
 
@@ -21,7 +21,7 @@ LIMITS = {
     "prompt_tokens": 0.05,  # relative distance of one request's prompt_tokens from the rung's target
     "prompt_tokens_mean": 0.02,  # the same for the mean over the rung
     "cached_tokens": 0.02,  # largest share of prompt tokens served from a prefix cache
-    "client_share": 0.05,  # largest share of TTFT or TPOT that the client itself adds
+    "client_share": CLIENT_SHARE_LIMIT,  # largest share of what the client can do on this machine
 }
 _NS = 1e-9
 
@@ -104,7 +104,9 @@ def _reasons(
         found.require(abs(little - 1) <= LIMITS["little"], f"Little's law is off: ratio {little:.3f}")
     found.reasons += prompt_reasons(rung, done)
     if share is not None:
-        found.require(share <= LIMITS["client_share"], f"client-bound: the client adds {share:.1%} itself")
+        found.require(
+            share <= LIMITS["client_share"], f"client-bound: {share:.0%} of what the client can do here"
+        )
     return found.reasons
 
 

@@ -25,7 +25,7 @@ RUNGS_TABLE = Table(
         Column("in_flight_peak", "INT64", unit="requests"),
         Column("forced_ratio", "DOUBLE", doc="completion tokens over tokens forced; NULL where not forced"),
         Column("little_ratio", "DOUBLE", doc="rate x time in system, over requests in flight"),
-        Column("client_share", "DOUBLE", doc="share of TTFT that the client adds; NULL in virtual time"),
+        Column("client_share", "DOUBLE", doc="share of what the client can do here; NULL in virtual time"),
         Column("valid", "BOOL", doc="the instrument's verdict"),
         Column("reasons", "VARCHAR[]", doc="why not"),
     ),
