@@ -43,8 +43,9 @@ lint: $(VENV)/.test
 
 # $(1): a file of requirements/. Nothing is removed, so report and test can share one environment.
 define install
-	$(UV) --require-hashes -r requirements/$(1) || $(PIP) --require-hashes -r requirements/$(1)
-	$(UV) --no-deps --no-build-isolation --editable . || $(PIP) --no-deps --no-build-isolation --editable .
+	@echo "installing requirements/$(1) into $(VENV)"
+	@$(UV) --require-hashes -r requirements/$(1) || $(PIP) --require-hashes -r requirements/$(1)
+	@$(UV) --no-deps --no-build-isolation --editable . || $(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 endef
 
@@ -52,7 +53,8 @@ $(VENV)/.bootstrap: requirements/bootstrap.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "k3repro needs Python 3.11 or newer: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11"; exit 3; }
 	@$(PYTHON) -m venv $(VENV) || { echo "python3 -m venv failed: on Debian install the package python3-venv"; exit 3; }
-	$(PIP) --require-hashes -r requirements/bootstrap.txt
+	@echo "making $(VENV) with $$($(PYTHON) --version)"
+	@$(PIP) --require-hashes -r requirements/bootstrap.txt
 	@touch $@
 
 $(VENV)/.report: $(VENV)/.bootstrap requirements/report.txt pyproject.toml

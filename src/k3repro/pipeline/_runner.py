@@ -20,11 +20,12 @@ from k3repro.pipeline._files import write_atomic
 from k3repro.pipeline._freshness import PRESERVED, STALE, WAITS, Fingerprint, Freshness
 from k3repro.pipeline._interrupts import Terminated, interruptible, signal_kernels
 from k3repro.pipeline._job import Job, Outcome
+from k3repro.pipeline._load import load_pipeline
 from k3repro.pipeline._plan import Plan, Planned, check_kernels, make_plan
 from k3repro.pipeline._progress import Reporter, Row, Silent
 from k3repro.pipeline._results import PipelineResult, StageResult
 from k3repro.pipeline._source import parse_source
-from k3repro.pipeline._spec import Pipeline, Stage, load_pipeline
+from k3repro.pipeline._spec import Pipeline, Stage
 from k3repro.pipeline._verify import problem
 from k3repro.pipeline._worker import run_job
 from k3repro.store import Store
