@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import statistics
+import subprocess
+import sys
 import threading
 import time
 
@@ -223,3 +226,30 @@ def test_limits_that_are_no_seconds_and_closed_targets_are_refused() -> None:
                 target.wave(wave(1), concurrency=1, stall_s=bad)
     with pytest.raises(TargetError, match="closed"):
         target.wave(wave(1), concurrency=1)
+
+
+INTERRUPTED = """
+import time
+from k3repro.client import Request, open_target, run_wave
+seen = []
+def slow(record):
+    seen.append(record.outcome.value)
+    print("one", flush=True)
+    time.sleep(0.01)
+with open_target("twin:mi325x") as target:
+    try:
+        requests = [Request(f"r{i}", "x", 2) for i in range(150)]
+        target.run(run_wave, requests, concurrency=4, on_record=slow)
+    except KeyboardInterrupt:
+        kinds = set(seen) <= {"completed", "cancelled"}
+        print("interrupted", len(seen), seen.count("completed") < 150, kinds)
+"""
+
+
+def test_a_real_interrupt_drains_and_is_raised_in_the_caller() -> None:
+    with subprocess.Popen([sys.executable, "-c", INTERRUPTED], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.read().splitlines()[-1] == "interrupted 150 True True"
+        assert process.wait(20) == 0

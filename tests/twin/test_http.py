@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 from k3repro.cli.twin import twin
 from k3repro.errors import MachineError
+from k3repro.serve import parse_metrics
 from k3repro.twin import Cluster, HttpDriver, platform, serve_http
 
 Conversation = Callable[[int, HttpDriver], Awaitable[Any]]
@@ -192,3 +193,24 @@ def test_bad_options_are_usage_errors() -> None:
         assert getattr(result.exception, "exit_code", result.exit_code) == 2
     assert "publication" in run(twin, ["platforms"]).output
     assert set(json.loads(run(twin, ["platforms", "--json"]).output)) == {"mi300x", "mi325x"}
+
+
+def test_times_of_the_twin_are_the_laws_whatever_the_wall_clock_does() -> None:
+    """Read from the twin's own counters: simulated seconds do not depend on how late a callback runs."""
+
+    async def conversation(port: int, driver: HttpDriver) -> str:
+        for tokens in (16, 256):
+            await raw(
+                port, completion(prompt=[120] * 1024, max_tokens=tokens, ignore_eos=True), until=b"usage"
+            )
+        return (await raw(port, b"GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n")).decode()
+
+    async def run() -> str:
+        spec = platform("mi325x").with_overrides({"jitter_ppm": "0"})
+        async with serve_http(Cluster(spec, 0), time_scale=500) as (driver, port):
+            return await conversation(port, driver)
+
+    metrics = parse_metrics(asyncio.run(run()).partition("\r\n\r\n")[2])
+    total = sum(sample.value for sample in metrics.named("vllm:e2e_request_latency_seconds_sum"))
+    assert total == pytest.approx(2 * 0.97 + (16 + 256) * 0.074)
+    assert metrics.largest("process_start_time_seconds")

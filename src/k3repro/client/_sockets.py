@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
@@ -177,4 +178,12 @@ class SocketTransport:
             connection.fail(f"no connection within {self._connect_timeout_s:g} s")
         except OSError as error:
             self.forget(connection)
-            connection.fail(f"cannot connect: {os.strerror(error.errno) if error.errno else error}")
+            connection.fail(f"cannot connect: {_reason(error)}")
+
+
+def _reason(error: OSError) -> str:
+    # asyncio writes the address into strerror; the number says the same without it. Names and TLS have
+    # numbers of their own.
+    if error.errno and not isinstance(error, (ssl.SSLError, socket.gaierror)):
+        return os.strerror(error.errno)
+    return error.strerror or str(error)

@@ -26,6 +26,7 @@ class Cluster:
         self.seed = seed
         self.core = Core(platform, seed)
         self.metrics = Metrics(platform, self.mark)
+        self.started_s: float | None = None  # wall time of a serve behind HTTP; virtual time has none
         self._served = Served(platform.model, platform.max_model_len, seed, self.mark)
         self._gets: dict[str, Callable[[], bytes]] = {
             "/health": lambda: reply(200, b""),
@@ -95,6 +96,11 @@ class Cluster:
 
     def _metrics(self) -> bytes:
         text = self.metrics.text(self.core)
+        if self.started_s is not None:
+            text += (
+                "# HELP process_start_time_seconds Start time of the process since unix epoch in seconds.\n"
+            )
+            text += f"# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds {self.started_s}\n"
         return reply(200, text.encode(), "text/plain; version=0.0.4; charset=utf-8")
 
     def _tokenize(self, body: bytes) -> bytes:

@@ -39,6 +39,7 @@ class HttpDriver:
         self._scale = time_scale
         self._loop = asyncio.get_running_loop()
         self._start_ns = time.monotonic_ns()
+        cluster.started_s = time.time()
         self._live: dict[int, _Connection] = {}
         self._timer: asyncio.TimerHandle | None = None
 
