@@ -53,13 +53,13 @@ class Catalog:
         name = sha256(
             canonical_json([VERSION, duckdb.__version__, [a.seal for a in artifacts]]).encode()
         ).hexdigest()[:24]
-        folder = store.root / ".cache" / "catalog"
-        path = folder / f"{name}.duckdb"
-        if not path.is_file():
-            with locked(folder / "lock"):
-                if not path.is_file():
-                    _build(path, artifacts)
-        return cls(connect_read_only(path))
+        path = store.root / ".cache" / "catalog" / f"{name}.duckdb"
+        try:
+            return cls(connect_read_only(_built(path, artifacts)))
+        except StoreError:
+            # Torn by a crash, or taken away by a newer catalog: made anew, once.
+            path.unlink(missing_ok=True)
+            return cls(connect_read_only(_built(path, artifacts)))
 
     def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         """The rows of a query; `$name` in the SQL takes `parameters["name"]`.
@@ -96,6 +96,15 @@ class Catalog:
 def view_name(artifact: str, table: str) -> str:
     """The name of a view: ("osl-sweep", "requests") is osl_sweep_requests."""
     return f"{artifact.replace('-', '_')}_{table}"
+
+
+def _built(path: Path, artifacts: Sequence[Artifact]) -> Path:
+    """The cache file, made first when it is not there."""
+    if not path.is_file():
+        with locked(path.with_name("lock")):
+            if not path.is_file():
+                _build(path, artifacts)
+    return path
 
 
 def _build(path: Path, artifacts: Sequence[Artifact]) -> None:

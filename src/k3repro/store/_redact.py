@@ -19,10 +19,17 @@ from typing import Any
 from k3repro.store._files import locked, write_atomic
 
 _URL = re.compile(
-    r"\b([a-z][a-z0-9+.-]*://)([^\s/?#\"'<>)\]}]+)([^\s?#\"'<>)\]}]*)([?#][^\s\"'<>)\]}]*)?", re.IGNORECASE
+    r"\b([a-z][a-z0-9+.-]*://)((?:[^\s/?#\"'<>)\]}\[]*@)?(?:\[[0-9a-f:.]+\](?::\d+)?|[^\s/?#\"'<>)\]}\[]+))"
+    r"([^\s?#\"'<>)\]}]*)([?#][^\s\"'<>)\]}]*)?",
+    re.IGNORECASE,
 )
 _IPV4 = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]*\d)")
-_IPV6 = re.compile(r"(?<![\w:.])(?:[0-9a-f]{0,4}:){2,7}[0-9a-f]{0,4}(?![\w:.])", re.IGNORECASE)
+# Global, unique local and link-local addresses; anything shorter is a time or a slice.
+_IPV6 = re.compile(
+    r"(?<![\w:.])(?:[23][0-9a-f]{3}|f[cd][0-9a-f]{2}|fe[89ab][0-9a-f]):[0-9a-f:]*[0-9a-f](?![\w:.])",
+    re.IGNORECASE,
+)
+_HOST_PORT = re.compile(r"(?<=\bhost )([A-Za-z0-9][\w.-]*)(?=:\d)")
 _HOME = re.compile(r"(?<![\w/])/(?:home|Users)/[^/\s\"':,;]+|(?<![\w/])/root(?=/)")
 KEYS = re.compile(
     r"\b(?:sk-[A-Za-z0-9_-]{16,}|hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}"
@@ -30,7 +37,7 @@ KEYS = re.compile(
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----|\bBearer\s+[A-Za-z0-9._~+/-]{16,}=*"
 )
 _SUSPICIOUS = re.compile(
-    r"://|/home/|/Users/|/root/|\d\.\d|::|[0-9a-fA-F]:[0-9a-fA-F]"
+    r"://|host |/home/|/Users/|/root/|\d\.\d|::|[0-9a-fA-F]:[0-9a-fA-F]"
     r"|sk-|hf_|gh[pousr]_|github_pat|glpat|AKIA|AIza|xox|eyJ|Bearer|PRIVATE KEY"
 )
 _PUBLIC = frozenset({"github.com", "huggingface.co", "pypi.org", "doi.org", "arxiv.org"})
@@ -58,6 +65,7 @@ class Redactor:
             text = KEYS.sub("[key]", text)
             text = _URL.sub(self._url, text)
             text = _HOME.sub("~", text)
+            text = _HOST_PORT.sub(lambda match: self._host(match.group()), text)
             text = _IPV4.sub(self._address, text)
             text = _IPV6.sub(self._address, text)
         return self._names.sub(lambda match: self._pseudonym(match.group()), text) if self._names else text

@@ -74,8 +74,9 @@ class Run:
             raise InputError(
                 "this wave is already committed", where=where, fix="Skip the names in run.waves."
             )
-        columns = {name: self._canonical(name, rows, where) for name, rows in tables.items()}
+        # Facts first: the node names in them are then known when the rows are redacted.
         serve = self._store.redactor.value(plain(self.serve, f"serve facts of {self.header.name}"))
+        columns = {name: self._canonical(name, rows, where) for name, rows in tables.items()}
         self._append({"wave": wave, "tables": columns, "serve": serve})
         self._adopt(wave, columns)
 

@@ -5,11 +5,13 @@ Pages, audit and CSV all round here, so they cannot disagree about the last digi
 
 from __future__ import annotations
 
-from decimal import ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
 from k3repro.errors import InputError
 
-_CONTEXT = Context(prec=60, rounding=ROUND_HALF_UP)
+# Enough digits for the largest double to any number of places that is ever printed.
+_CONTEXT = Context(prec=400, rounding=ROUND_HALF_UP)
+_LARGEST = 390
 
 
 def round_decimal(value: float | int | str | Decimal, places: int) -> Decimal:
@@ -18,11 +20,16 @@ def round_decimal(value: float | int | str | Decimal, places: int) -> Decimal:
     A float is taken at its shortest repr, so 2.675 rounds to 2.68 as a reader expects.
 
     Raises:
-        InputError: NaN or infinity.
+        InputError: NaN, infinity, or no number at all.
     """
-    number = Decimal(str(value))
-    if not number.is_finite():
-        raise InputError(f"{value!r} cannot be rounded", fix="Store NULL and a reason instead of NaN or infinity.")
+    try:
+        number = Decimal(str(value))
+    except InvalidOperation:
+        raise InputError(f"{value!r} is not a number") from None
+    if not number.is_finite() or number.adjusted() + places > _LARGEST:
+        raise InputError(
+            f"{value!r} cannot be rounded", fix="Store NULL and a reason instead of NaN or infinity."
+        )
     rounded = number.quantize(Decimal(1).scaleb(-places), context=_CONTEXT)
     return abs(rounded) if rounded == 0 else rounded
 

@@ -58,7 +58,9 @@ def failure_rate_bound(passed: int, total: int, confidence: float = 0.95) -> flo
     low, high = failures / total, 1.0
     for _ in range(100):
         middle = (low + high) / 2
-        low, high = (middle, high) if _binomial_cdf(failures, total, middle) > 1 - confidence else (low, middle)
+        low, high = (
+            (middle, high) if _binomial_cdf(failures, total, middle) > 1 - confidence else (low, middle)
+        )
     return high
 
 
