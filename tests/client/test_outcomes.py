@@ -276,3 +276,22 @@ def test_memory_is_bounded_whatever_is_sent() -> None:
     record = read([many], True)
     assert record is not None and record.outcome is HTTP
     assert record.error == "more than 64 KiB of headers"
+
+
+def test_what_follows_a_whole_answer_changes_nothing_but_the_trust_in_the_connection() -> None:
+    kept: list[bool] = []
+
+    class Link:
+        def flush(self) -> None: ...
+        def abort(self) -> None: ...
+        def release(self, keep_alive: bool) -> None:
+            kept.append(keep_alive)
+
+    alone = read([stream(GOOD)], False)
+    for surplus in (b"", stream(TOKENS), b"garbage", plain(500, b"{}")):
+        records: list[RequestRecord] = []
+        exchange = Exchange(REQUEST, "w", 0, 0, records.append)
+        exchange.handle = Link()
+        exchange.feed([(10, stream(GOOD) + surplus)])
+        assert records == [alone]
+    assert kept == [True, False, False, False]

@@ -85,6 +85,10 @@ class ResponseReader:
 
     # ---- callbacks of the parser
 
+    def on_message_begin(self) -> None:
+        if self.complete:
+            self.keep_alive = False  # more has come than was asked for; the connection is not to be trusted
+
     def on_header(self, name: bytes, value: bytes) -> None:
         self._header_bytes += len(name) + len(value) + 4
         if self._header_bytes > _MAX_HEADER_BYTES:
@@ -92,6 +96,8 @@ class ResponseReader:
         self._raw_headers.append((name, value))
 
     def on_headers_complete(self) -> None:
+        if self.complete:
+            return
         headers = {
             name.decode("latin-1").lower(): value.decode("latin-1") for name, value in self._raw_headers
         }
@@ -109,7 +115,7 @@ class ResponseReader:
         self._on_head()
 
     def on_body(self, body: bytes) -> None:
-        if self.problem is None:
+        if self.problem is None and not self.complete:
             if self._decoder is None:
                 self._on_body(body)
             else:
@@ -118,7 +124,7 @@ class ResponseReader:
                     self.problem = "a compressed chunk of more than 16 MiB"
 
     def on_message_complete(self) -> None:
-        if self.status is not None:
+        if self.status is not None and not self.complete:
             self.keep_alive = self._parser.should_keep_alive()
             self._finish()
 
