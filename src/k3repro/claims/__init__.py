@@ -4,6 +4,7 @@ from k3repro.claims._audit import VERDICTS, Backing, Step, Verdict, audit_ledger
 from k3repro.claims._claim import Binding, Claim, Ledger, Premise, Relation, Rule
 from k3repro.claims._coverage import Coverage, coverage
 from k3repro.claims._diff import Change, diff_ledgers, diff_sources
+from k3repro.claims._export import export_report
 from k3repro.claims._extract import Draft, draft_ledger
 from k3repro.claims._hedges import DECISION_WIDTH, HEDGES, NON_CLAIM_SHARE
 from k3repro.claims._interval import Span
@@ -50,6 +51,7 @@ __all__ = [
     "diff_ledgers",
     "diff_sources",
     "draft_ledger",
+    "export_report",
     "headline",
     "numerals",
     "read_ledger",

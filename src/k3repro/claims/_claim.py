@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import lru_cache
 
 from k3repro.claims._formula import Formula, Measure
 from k3repro.claims._hedges import claimed_span
@@ -72,6 +73,21 @@ class Premise:
         return Measure(Span.point(self.value * self.unit.factor), self.unit.dimension)
 
 
+@lru_cache(maxsize=16384)
+def _ulp(printed: str) -> Fraction:
+    word = NUMBER_WORDS.get(printed.lower())
+    if word is not None:
+        return Fraction(int(word.denominator == 1))
+    digits = "".join(c for c in printed if c in "0123456789.")
+    suffix = next((MULTIPLIERS[c] for c in reversed(printed) if c in MULTIPLIERS), 1)
+    return Fraction(1, 10 ** decimals_of(digits)) * suffix
+
+
+@lru_cache(maxsize=16384)
+def _span(printed: str, hedge: str, exact: bool, factor: Fraction, times: int) -> Span:
+    return claimed_span(value_of(printed), _ulp(printed), hedge, exact=exact, times=times).scaled(factor)
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """One printed number: its text, unit and kind, where it stands, and what it follows from.
@@ -103,19 +119,11 @@ class Claim:
     @property
     def ulp(self) -> Fraction:
         """One unit of the last printed place, in the printed unit; a word for a fraction is exact."""
-        word = NUMBER_WORDS.get(self.printed.lower())
-        if word is not None:
-            return Fraction(int(word.denominator == 1))
-        digits = "".join(c for c in self.printed if c in "0123456789.")
-        suffix = next((MULTIPLIERS[c] for c in reversed(self.printed) if c in MULTIPLIERS), 1)
-        return Fraction(1, 10 ** decimals_of(digits)) * suffix
+        return _ulp(self.printed)
 
     def span(self, times: int = 1) -> Span:
         """The values the print stands for, in base units, with its tolerance taken `times` times."""
-        exact = self.kind in _EXACT_KINDS
-        return claimed_span(self.value, self.ulp, self.hedge, exact=exact, times=times).scaled(
-            self.unit.factor
-        )
+        return _span(self.printed, self.hedge, self.kind in _EXACT_KINDS, self.unit.factor, times)
 
     @property
     def measure(self) -> Measure:

@@ -89,7 +89,8 @@ class Span:
         return 0.0 if self.width == 0 else float(self.width / middle) if middle else INFINITY
 
     def scaled(self, factor: Fraction) -> Span:
-        return self * Span.point(factor)
+        ends = (self.low * factor, self.high * factor)
+        return Span(*ends) if factor >= 0 else Span(ends[1], ends[0])
 
 
 def _reciprocal(value: Number) -> Number:

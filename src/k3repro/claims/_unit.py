@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from k3repro.errors import InputError
 
@@ -109,6 +110,7 @@ def _base(name: str) -> tuple[str, Fraction] | None:
     return None
 
 
+@lru_cache(maxsize=512)
 def parse_unit(text: str) -> Unit:
     """A unit expression: ``GiB``, ``tokens/s``, ``B/token``, ``ms/token``, ``%``; empty is a plain number.
 

@@ -12,7 +12,7 @@ import click
 
 from k3repro.cli import emit
 from k3repro.cli.artifacts import json_option, store_option
-from k3repro.cli.claims import claims_command, diff_command, extract_command
+from k3repro.cli.claims import claims_command, diff_command, export_command, extract_command
 from k3repro.store import Store
 
 
@@ -29,7 +29,7 @@ def audit() -> None:
     """
 
 
-for _command in (claims_command, extract_command, diff_command):
+for _command in (claims_command, extract_command, diff_command, export_command):
     audit.add_command(_command)
 
 

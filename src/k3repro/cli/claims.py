@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,6 +20,7 @@ from k3repro.claims import (
     diff_ledgers,
     diff_sources,
     draft_ledger,
+    export_report,
     read_source,
     sarif,
 )
@@ -182,3 +184,43 @@ def _print_changes(changes: list[Change], *, everything: bool) -> None:
         kind: sum(c.kind == kind for c in changes) for kind in ("same", "changed", "unit", "added", "removed")
     }
     click.echo(", ".join(f"{count} {kind}" for kind, count in tally.items()) + ".")
+
+
+@click.command("export")
+@click.argument("folder", type=_FILE)
+@click.option("--to", type=_FILE, required=True, metavar="DIR", help="New folder for the export.")
+@click.option("--date", required=True, metavar="YYYY-MM-DD", help="Publication date written into the crate.")
+@click.option("--name", default="k3repro report", show_default=True, help="Name of the crate.")
+@click.option(
+    "--license", "license_id", default="CC-BY-4.0", show_default=True, help="Licence of the data (SPDX)."
+)
+@click.option(
+    "--ledger", "ledgers", multiple=True, help="Ledger to audit into the export [default: all]; repeatable."
+)
+@store_option
+@json_option
+def export_command(
+    folder: Path,
+    to: Path,
+    date: str,
+    name: str,
+    license_id: str,
+    ledgers: tuple[str, ...],
+    root: Path | None,
+    as_json: bool,
+) -> None:
+    """Export a built report with its artifacts as an RO-Crate with an in-toto statement over every file.
+
+    \b
+    k3repro audit export site/build --to crate --date 2026-11-29
+    """
+    if not re.fullmatch(r"\d{4}-\d{2}-\d{2}", date):
+        raise InputError(f"{date!r} is no date", fix="Write it as YYYY-MM-DD.")
+    library = Library(Store(root).root)
+    audits = [library.audit(ledger) for ledger in ledgers or library.names()]
+    written = export_report(folder, to, audits, name=name, date=date, license_id=license_id)
+    if as_json:
+        emit({"written": [path.as_posix() for path in written]})
+    else:
+        for path in written:
+            click.echo(path.as_posix())
