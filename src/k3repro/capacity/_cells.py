@@ -79,8 +79,13 @@ def _class(artifact: SealedRows, row: dict[str, Any]) -> Cell:
 def _wave(artifact: SealedRows, row: dict[str, Any]) -> Cell:
     return Cell(
         row["platform"], row["isl"], row["osl"], row["concurrency"],
-        artifact.seal, artifact.tier, row["place"], ttft_s=row["ttft_s"], wall_s=row["wall_s"],
+        artifact.seal, artifact.tier, row["place"],
+        ttft_s=_seconds(row["ttft_min"]), wall_s=_seconds(row["wall_min"]),
     )  # fmt: skip
+
+
+def _seconds(minutes: float | None) -> float | None:
+    return None if minutes is None else 60 * minutes
 
 
 NEAR = 2 * math.log(2)

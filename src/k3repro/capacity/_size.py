@@ -65,6 +65,7 @@ class Sizing:
     decode_s: float | None
     decode_reason: str
     first_token: Cell | None
+    wave: Cell | None
     cost: dict[str, Any] | None
     feasible: str
     reasons: tuple[str, ...]
@@ -86,6 +87,7 @@ class Sizing:
             "context_ceiling": self.context_ceiling,
             "latency": {"decode_s": self.decode_s, "reason": self.decode_reason},
             "first_token": self.first_token.as_dict() if self.first_token else NOT_MODELLED,
+            "nearest_wave": self.wave.as_dict() if self.wave else None,
             "cost": self.cost,
             "laws": list(self.laws),
         }  # fmt: skip
@@ -101,11 +103,16 @@ def size(
     here = exact(cells, platform, sla.prompt, sla.reply, sla.concurrency, "tpot_s")
     decode_s, decode_reason = _decode(sla, wall, here)
     first = nearest(cells, platform, sla.prompt, sla.concurrency, "ttft_s")
+    wave = nearest(cells, platform, sla.prompt, sla.concurrency, "wall_s")
+    if wave is not None:
+        shape = f"{wave.isl:,} input tokens x {wave.concurrency}"
+        reasons.append(f"a wave near it ({shape}, {wave.place}) took {wave.wall_s:g} s in all")
     feasible = _judge(sla, fits, decode_s, decode_reason, first, reasons)
     ceiling = min((n for n in (fits.max_request_tokens, max_model_len) if n is not None), default=None)
     decode_nodes = None if pools is None else pools * nodes_per_pool
     return Sizing(
-        sla, pools, decode_nodes, prefill_nodes, fits.effective, ceiling, decode_s, decode_reason, first,
+        sla, pools, decode_nodes, prefill_nodes, fits.effective, ceiling, decode_s, decode_reason,
+        first, wave,
         _cost(sla, cells, platform, decode_nodes, prefill_nodes, pools), feasible, tuple(reasons),
         (fits.law.law().as_dict(), *((wall.as_dict(),) if wall else ())),
     )  # fmt: skip

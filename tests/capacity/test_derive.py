@@ -1,0 +1,174 @@
+"""Derivations: sealed specs in, tables out; they recompute, they cite, and they refuse what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from k3repro.budget.derive import memory_budget
+from k3repro.budget.sealed import seal_spec, specs_of
+from k3repro.capacity import Sla, evaluate, law_of, n_max, published_cells, size
+from k3repro.capacity.derive import capacity_law, engine_of
+from k3repro.capacity.prefill import prefill_laws
+from k3repro.capacity.publication import publication_check
+from k3repro.errors import InputError
+from k3repro.publications import read_publication, transcribe
+from k3repro.spec import load_layout, load_model, load_platform
+from k3repro.store import Artifact, Store
+
+PUBLICATIONS = Path(__file__).parents[2] / "artifacts" / "publications"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store(tmp_path_factory.mktemp("artifacts"))
+
+
+@pytest.fixture(scope="module")
+def sealed(store: Store) -> Mapping[str, Artifact]:
+    found = {"model": seal_spec(store, "models", "kimi-k3")}
+    found |= {name: seal_spec(store, "platforms", name) for name in ("mi300x", "mi325x", "mi355x")}
+    found |= {f"layout-{n}": seal_spec(store, "layouts", f"k3-2p2d-{n}") for n in ("mi300x", "mi325x")}
+    for path in sorted(PUBLICATIONS.glob("*.toml")):
+        found |= {artifact.name: artifact for artifact in transcribe(read_publication(path), store)}
+    return found
+
+
+def test_a_sealed_spec_reads_back_as_the_spec(sealed: Mapping[str, Artifact]) -> None:
+    specs = specs_of(sealed)
+    model = load_model("kimi-k3")
+    read = specs.model()
+    assert {name: getattr(read, name) for name in read.__slots__ if name != "sources"} == {
+        name: getattr(model, name) for name in model.__slots__ if name != "sources"
+    }
+    assert dict(read.sources) == dict(model.sources)
+    assert specs.platforms["mi325x"] == load_platform("mi325x")
+    assert specs.layouts["k3-2p2d-mi300x"] == load_layout("k3-2p2d-mi300x")
+    assert sealed["model"].tier == "config"
+
+
+def test_budget_and_law_recompute(store: Store, sealed: Mapping[str, Artifact]) -> None:
+    budget = store.derive(
+        memory_budget, [sealed[n] for n in ("model", "mi300x", "mi325x")], subject="kimi-k3"
+    )
+    parts = {row["component"]: row["bytes"] for row in budget.rows("components")}
+    assert parts["mla"] == 11_145_412_608 and sum(parts.values()) == 1_560_838_244_864
+    assert (budget.tier, budget.basis) == ("derived", "config")
+    law = store.derive(
+        capacity_law, [sealed[n] for n in ("model", "layout-mi300x", "layout-mi325x")], subject="kimi-k3"
+    )
+    shown = {
+        (r["platform"], r["context_tokens"]): r["block"] for r in law.rows("n_max") if not r["prefix_caching"]
+    }
+    assert [shown["mi300x", n] for n in (1280, 50_000, 100_000, 200_000)] == [320, 104, 56, 32]
+    assert not store.verify(full=True)
+
+
+def test_trees_of_the_artifact_give_its_own_cells(store: Store, sealed: Mapping[str, Artifact]) -> None:
+    import json
+
+    law = store.derive(capacity_law, [sealed["model"], sealed["layout-mi325x"]], subject="k3-mi325x")
+    for terms in law.rows("terms"):
+        for row in law.rows("n_max"):
+            if row["prefix_caching"] == terms["prefix_caching"]:
+                values = {"context": row["context_tokens"], "pool": terms["pool_bytes"]}
+                assert evaluate(json.loads(terms["law"]), values) == row["block"]
+                assert evaluate(json.loads(terms["pool_law"]), values) == row["pool"]
+
+
+def test_verdicts_on_the_publication(store: Store, sealed: Mapping[str, Artifact]) -> None:
+    check = store.derive(publication_check, list(sealed.values()), subject="amd-di-kimi-k3")
+    verdicts = {row["item"]: row["verdict"] for row in check.rows("verdicts")}
+    assert (
+        verdicts["routed experts"] == verdicts["KV tokens mi300x"] == verdicts["KV tokens mi325x"] == "holds"
+    )
+    mislabelled = {item for item, verdict in verdicts.items() if verdict == "number holds, label does not"}
+    assert mislabelled == {"attention row", "KDA row", "balance", "weights on disk", "transfer per request"}
+    assert {item for item, verdict in verdicts.items() if verdict == "holds, cut not rounded"} == {
+        "N_max mi300x 50K", "N_max mi300x 100K", "N_max mi300x 300K",
+    }  # fmt: skip
+    assert verdicts["layouts that fit"] == verdicts["short sequences MI300X"] == "does not hold"
+    assert verdicts["measured pool"] == "cannot be checked"
+    assert check.basis == "published"
+
+
+def test_a_figure_that_moves_changes_its_verdict(sealed: Mapping[str, Artifact]) -> None:
+    """A verdict that could not change would not be a check."""
+    from k3repro.capacity.publication import FAILS, HOLDS, Answer, decide
+
+    assert decide(67.4, "67.4 GiB", Answer(67.41)) == HOLDS
+    assert decide(67.5, "67.5 GiB", Answer(67.41)) == FAILS
+    assert decide(35_000.0, "35,000", Answer(35_480.0)) == HOLDS
+    assert decide(35_000.0, "35,000", Answer(36_100.0)) == FAILS
+    assert decide(-43.0, "\u221243 GiB", Answer(-42.7)) == HOLDS
+    assert decide(6_400_000.0, "6.4M", Answer(6_449_000.0)) == HOLDS
+    assert decide(6_400_000.0, "6.4M", Answer(6_510_000.0)) == FAILS
+
+
+def test_prefill_laws_are_judged_and_none_is_good(store: Store, sealed: Mapping[str, Artifact]) -> None:
+    fits = store.derive(
+        prefill_laws, [sealed["earlier-report"], sealed["published-decode"]], subject="printed"
+    )
+    rows = {(r["series"], r["platform"], r["form"]): r for r in fits.rows("fits")}
+    undetermined = rows["recall ladder", "mi325x", "own work plus queue"]
+    assert undetermined["mean_error"] is None and undetermined["reason"]
+    ladder = {
+        form: r["mean_error"] for (s, p, form), r in rows.items() if (s, p) == ("recall ladder", "mi325x")
+    }
+    assert ladder["linear plus quadratic"] < ladder["fixed ingest rate"]
+    assert min(error for error in ladder.values() if error is not None) > 0.05
+    assert all(abs(r["worst_error"]) >= r["mean_error"] for r in rows.values() if r["mean_error"] is not None)
+
+
+def test_what_is_missing_is_refused(store: Store, sealed: Mapping[str, Artifact]) -> None:
+    with pytest.raises(InputError, match="0 model specs"):
+        store.derive(capacity_law, [sealed["layout-mi300x"]], subject="x")
+    with pytest.raises(InputError, match="mi325x"):
+        store.derive(
+            publication_check, [sealed["model"], sealed["mi300x"], sealed["layout-mi300x"]], subject="x"
+        )
+    with pytest.raises(InputError, match="no transcription"):
+        store.derive(prefill_laws, [sealed["model"]], subject="x")
+
+
+def test_sizing_with_published_cells(sealed: Mapping[str, Artifact]) -> None:
+    """The trap: 22.3 s is decode at 1,024 tokens and one request; such a wave took 31 minutes."""
+    cells = published_cells([sealed["published-decode"], sealed["published-memory"]])
+    layout = load_layout("k3-2p2d-mi300x")
+    model, engine = load_model("kimi-k3"), engine_of(layout)
+    fits = n_max(model, engine, layout.kv_pool_bytes, 200_000, max_num_seqs=8)
+    answer = size(
+        Sla(200_000, 32, 256), fits, None, cells, platform="mi300x", nodes_per_pool=2, prefill_nodes=2
+    )
+    assert answer.feasible == "unknown" and answer.decode_s is None and answer.first_token is None
+    assert answer.wave is not None and answer.wave.wall_s == 31 * 60
+    assert any("1860 s" in reason for reason in answer.reasons)
+
+    short = n_max(model, engine_of(load_layout("k3-2p2d-mi325x")), 40 * 10**9, 1280, max_num_seqs=32)
+    exact = size(
+        Sla(1280, 64, 256, latency_s=60, first_token_s=10, price_per_node_hour=16), short, None, cells,
+        platform="mi325x", nodes_per_pool=2, prefill_nodes=2,
+    )  # fmt: skip
+    assert exact.feasible == "yes" and exact.first_token is not None and exact.first_token.ttft_s == 7.6
+    assert exact.cost is not None and round(exact.cost["usd_per_million_output"], 2) == 39.16
+    slow = size(Sla(1280, 64, 256, first_token_s=5), short, None, cells, platform="mi325x", nodes_per_pool=2,
+                prefill_nodes=2)  # fmt: skip
+    assert slow.feasible == "no"
+    near = size(Sla(1280, 96, 256, first_token_s=5), short, None, cells, platform="mi325x", nodes_per_pool=2,
+                prefill_nodes=2)  # fmt: skip
+    assert near.feasible == "unknown" and near.cost is None
+
+
+def test_a_law_of_the_artifact_is_data(store: Store, sealed: Mapping[str, Artifact]) -> None:
+    from k3repro.probes import fit_wall_law
+
+    fit = store.derive(fit_wall_law, [sealed["earlier-report"]])
+    import json
+
+    for row in fit.rows("fit"):
+        law = law_of(json.loads(row["law"]))
+        assert law.inputs["seal"] == sealed["earlier-report"].seal
+        with pytest.raises(InputError, match="outside the calibrated"):
+            law(osl=4096)
