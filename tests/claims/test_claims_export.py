@@ -1,4 +1,4 @@
-"""The export: complete, a function of its input, and read by other people's tools where they are installed."""
+"""The export: complete, a function of its input, and read by other tools where they are installed."""
 
 import hashlib
 import json
