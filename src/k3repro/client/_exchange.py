@@ -13,7 +13,7 @@ from k3repro.client._sse import EventStream
 
 __all__ = ["Exchange", "Handle", "Receiver", "Transport"]
 
-_MAX_BODY = 16 * 1024 * 1024  # of an answer that is no event stream, and of one event; memory stays bounded
+_MAX_BODY = 16 * 1024 * 1024  # of an answer that is no event stream; memory stays bounded
 
 
 class Receiver(Protocol):
@@ -137,13 +137,9 @@ class Exchange:
         kind = self._reader.headers.get("content-type", "")
         if self._reader.status == 200 and "text/event-stream" in kind:
             self._events = EventStream(self._answer.event)
+            self._reader.listen(self._events.feed)
 
     def _collect(self, body: bytes) -> None:
-        if self._events is not None:
-            self._events.feed(body)
-            if self._events.held > _MAX_BODY:
-                self._reader.problem = "an event of more than 16 MiB"
-            return
         self._body_size += len(body)
         if self._body_size <= _MAX_BODY:
             self._body.append(body)

@@ -64,6 +64,10 @@ class ResponseReader:
         except httptools.HttpParserError as error:
             self._broken(error)
 
+    def listen(self, on_body: Callable[[bytes], None]) -> None:
+        """Give the body to `on_body` from now on."""
+        self._on_body = on_body
+
     def closed(self) -> None:
         """The connection ended. A body without length or chunks is complete by that."""
         framed = "content-length" in self.headers or "chunked" in self.headers.get("transfer-encoding", "")

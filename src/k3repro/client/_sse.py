@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 __all__ = ["EventStream"]
 
+_LONGEST_LINE = 16 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -29,7 +30,8 @@ class EventStream:
 
     def feed(self, chunk: bytes) -> None:
         """The next bytes of the body."""
-        if self._buffer or self._data or self._name or not _simple(chunk):
+        simple = chunk[:6] == b"data: " and chunk[-2:] == b"\n\n" and b"\r" not in chunk
+        if not simple or self._buffer or self._data or self._name:
             self._lines(chunk)
             return
         self._started = True
@@ -42,11 +44,6 @@ class EventStream:
                 self._on_event(event[6:], b"")
             else:
                 self._lines(event + b"\n\n")
-
-    @property
-    def held(self) -> int:
-        """Bytes of a line that is not complete yet."""
-        return len(self._buffer)
 
     def close(self) -> bool:
         """End of the body; True when it ended inside an event (which is dropped, as the standard says)."""
@@ -69,6 +66,8 @@ class EventStream:
         self._after_return = chunk.endswith(b"\r")
         lines = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
         self._buffer = lines.pop()
+        if len(self._buffer) > _LONGEST_LINE:
+            raise ValueError("an event of more than 16 MiB")
         for line in lines:
             self._line(line)
 
@@ -85,7 +84,3 @@ class EventStream:
             self._data.append(value)
         elif field == b"event":
             self._name = value
-
-
-def _simple(chunk: bytes) -> bool:
-    return chunk[:6] == b"data: " and chunk[-2:] == b"\n\n" and b"\r" not in chunk
