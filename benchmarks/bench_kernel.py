@@ -44,6 +44,7 @@ def measure(blocks: int) -> dict[str, Any]:
             "python": platform.python_version(),
         },
         "blocks": blocks,
+        "log": _log(),
         "checks": [_check(torch, rule) for rule in ("amax7", "mse")],
     }
     timings = [*_copy(torch, triton, blocks), *_torch_conversion(torch, triton, min(blocks, 1 << 22))]
@@ -65,6 +66,15 @@ def _driver() -> str:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
+
+
+def _log() -> list[str]:
+    """What the driver lists: the device as it was found."""
+    command = ["nvidia-smi", "--query-gpu=name,memory.total,clocks.sm,clocks.mem,power.limit", "--format=csv"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip().splitlines()
+    except (OSError, subprocess.CalledProcessError) as error:
+        return [f"no nvidia-smi: {error}"]
 
 
 def _inputs(torch: Any, blocks: int, source: str, seed: int = 0) -> tuple[Any, Any]:
@@ -135,6 +145,7 @@ def _row(
         "rule": rule,
         "source": source,
         "blocks": blocks,
+        "log": _log(),
         "seconds": seconds[0],
         "seconds_low": seconds[1],
         "seconds_high": seconds[2],
@@ -191,7 +202,9 @@ def _code(rule: Any) -> dict[str, Any]:
     try:
         from triton.tools.disasm import get_sass
 
-        found = re.findall(r"^\s*(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]+)", _opcodes(get_sass(compiled.asm["cubin"])), re.M)
+        found = re.findall(
+            r"^\s*(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]+)", _opcodes(get_sass(compiled.asm["cubin"])), re.M
+        )
         entry["census"] = {name: found.count(name) for name in sorted(set(found))}
     except Exception as error:
         entry["census_error"] = repr(error)[:200]
@@ -231,8 +244,9 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.seal:
         from k3repro.mxfp4.device_record import seal_kernel_result
+        from k3repro.store import Store
 
-        artifact = seal_kernel_result(json.loads(arguments.seal.read_text()))
+        artifact = seal_kernel_result(Store(), json.loads(arguments.seal.read_text()))
         print(f"{artifact.name}@{artifact.subject} {artifact.tier} {artifact.seal}")
         return
     result = measure(arguments.blocks)

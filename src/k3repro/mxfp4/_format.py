@@ -24,7 +24,6 @@ E2M1_VALUES = np.concatenate([MAGNITUDES, -MAGNITUDES])
 SCALE_RULES: tuple[ScaleRule, ...] = ("floor", "even", "ceil", "rceil")
 NAN_SCALE = 0xFF
 _BIAS = 127
-_MIDPOINTS = ((MAGNITUDES[1:] + MAGNITUDES[:-1]) / 2).astype(np.float64)
 
 
 def unpack_nibbles(packed: Bytes) -> Bytes:
@@ -90,9 +89,10 @@ def encode_elements(values: npt.ArrayLike) -> Bytes:
     """E2M1 codes nearest to `values`; ties to the even code, magnitudes above 6 saturate."""
     given = np.asarray(values, dtype=np.float64)
     magnitude = np.abs(given)
-    below = np.searchsorted(_MIDPOINTS, magnitude, side="left")
-    above = np.searchsorted(_MIDPOINTS, magnitude, side="right")
-    code = np.where(below % 2 == 0, below, above).astype(np.uint8)
+    # below 2, below 4 and above, codes are 1/2, 1 and 2 apart; even codes are even multiples of that step
+    fine, coarse = np.rint(2 * magnitude), np.rint(magnitude / 2) + 4
+    code = np.where(magnitude < 2, fine, np.where(magnitude < 4, np.rint(magnitude) + 2, coarse))
+    code = np.minimum(code, 7).astype(np.uint8)
     signed: Bytes = code | (np.signbit(given).astype(np.uint8) << np.uint8(3))
     return signed
 
