@@ -104,6 +104,8 @@ def _of_kind(reason: str, name: str) -> bool:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if terminalreporter.config.option.collectonly:
+        return
     skipped = [str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", [])]
     table = rows(skipped)
     if not table:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
+from pipeline_project import Project
 
 from k3repro.cli import main
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "pipeline"))
-from pipeline_project import Project
 
 
 @pytest.fixture

@@ -54,7 +54,7 @@ class Plain:
 
     def show(self, rows: Sequence[Row]) -> None:
         """Print the lines that are final and not held back by an earlier stage."""
-        while self.printed < len(rows) and rows[self.printed].state not in ("waiting", "running"):
+        while self.printed < len(rows) and rows[self.printed].state not in ("waiting", "queued", "running"):
             self.write(rows[self.printed].line)
             self.printed += 1
 

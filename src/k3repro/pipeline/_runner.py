@@ -159,8 +159,7 @@ class _Run:
                 item, "failed", error=f"input {missing[0]} does not exist; no stage before it sealed it"
             )
             return
-        self.started[item.stage.name] = time.monotonic()
-        self.rows[item.stage.name].state = "running"
+        self.rows[item.stage.name].state = "queued"
         self.rows[item.stage.name].note = ""
         try:
             future = executor.submit(run_job, self._job(item))
@@ -243,8 +242,9 @@ class _Run:
     def _progress(self) -> None:
         for item, _ in self.flying.values():
             row = self.rows[item.stage.name]
-            row.seconds = time.monotonic() - self.started[item.stage.name]
             for event in self._events(item.stage):
+                row.state = "running"
+                row.seconds = time.monotonic() - self.started.setdefault(row.stage, time.monotonic())
                 row.cell, row.cells = event.get("cell", row.cell), event.get("cells", row.cells)
                 row.note = event.get("said", row.note)
         self.reporter.show(list(self.rows.values()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import json
 import os
 import signal
@@ -57,7 +58,9 @@ def _execute(job: Job, run_dir: Path) -> tuple[Any, Failure | None]:
         said = f"{error}; install the notebook tools: pip install 'k3repro[lab]'"
         return None, Failure("start", said)
     events = _Events(job)
-    return execute(job, run_dir, events.cell, events.kernel, events.line)
+    # An empty context: Dask hands the caller's to every thread, and with it one event loop for two notebooks.
+    context = contextvars.Context()
+    return context.run(execute, job, run_dir, events.cell, events.kernel, events.line)
 
 
 def _prepare(job: Job, run_dir: Path, receipts: Path) -> Job:
