@@ -202,9 +202,8 @@ def _code(rule: Any) -> dict[str, Any]:
     try:
         from triton.tools.disasm import get_sass
 
-        found = re.findall(
-            r"^\s*(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]+)", _opcodes(get_sass(compiled.asm["cubin"])), re.M
-        )
+        listing = get_sass(compiled.asm["cubin"])
+        found = re.findall(r"^\S+\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9]+)", listing, re.M)
         entry["census"] = {name: found.count(name) for name in sorted(set(found))}
     except Exception as error:
         entry["census_error"] = repr(error)[:200]
@@ -217,10 +216,6 @@ def _code(rule: Any) -> dict[str, Any]:
         "vector_instructions": len(re.findall(r"^\s+v_", text, re.M)),
     }
     return entry
-
-
-def _opcodes(listing: str) -> str:
-    return re.sub(r"^\s*(/\*[0-9a-f]+\*/)?\s*", "", listing, flags=re.M)
 
 
 def table(result: dict[str, Any]) -> str:
