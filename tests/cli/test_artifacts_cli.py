@@ -165,6 +165,16 @@ def test_audit_and_retract(store: Store, call: Call) -> None:
     }
 
 
+def test_list_opens_no_file_and_says_what_is_gone(store: Store, call: Call) -> None:
+    _seal(store, [1.0]).path.write_bytes(b"broken")
+    assert call("artifacts", "list")[0] == 0
+    next((store.root / "osl-sweep").iterdir()).unlink()
+    code, out, _ = call("artifacts", "list", "--json")
+    assert code == 0 and json.loads(out)["artifacts"][0]["state"].startswith("missing")
+    code, _, err = call("artifacts", "show", "osl-sweep@twin:mi325x")
+    assert code == 3 and "restore it from git" in err
+
+
 def test_supersede(store: Store, call: Call) -> None:
     old, new = _seal(store, [1.0], {"a": 1}), _seal(store, [2.0], {"a": 2})
     assert call("artifacts", "supersede", old.seal, new.seal, "--reason", "again")[0] == 0

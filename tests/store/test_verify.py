@@ -16,6 +16,7 @@ from store_samples import HEADER, LAW, REQUESTS, mean_wall, request_rows, seal_s
 from k3repro.errors import K3Error
 from k3repro.store import Artifact, Header, Store, derivation
 from k3repro.store._canonical import seal_digest
+from k3repro.store._duck import open_error
 from k3repro.store._files import file_sha256
 from k3repro.store._schema import canonical_json
 
@@ -298,6 +299,18 @@ def test_a_locked_file_says_who_holds_it(copy: Store) -> None:
     finally:
         os.kill(pid, 9)
         os.waitpid(pid, 0)
+
+
+def test_a_file_of_another_duckdb_says_so() -> None:
+    """The words that DuckDB 1.5.5 uses for a file of DuckDB 2.0 (version numbers differ by release)."""
+    message = (
+        "IO Error: Trying to read a database file with version number 999, but we can only read versions "
+        "between 64 and 68. The database file was created with a newer version of DuckDB."
+    )
+    error = open_error(Path("x.duckdb"), message)
+    assert (
+        "another version of DuckDB" in error.what and duckdb.__version__ in error.fix and error.exit_code == 3
+    )
 
 
 def test_run_of_one_wave_and_no_rows_seals(store: Store) -> None:

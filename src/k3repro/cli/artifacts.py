@@ -74,61 +74,60 @@ def list_(
     k3repro artifacts list --name osl-sweep --all --json
     """
     store = Store(root)
-    found = store.artifacts(name, subject, tier, current=not everything)
-    state = _States(store)
+    found = [_summary(store, a) for a in store.artifacts(name, subject, tier, current=not everything)]
     if as_json:
-        emit({"artifacts": [{**_summary(a), "state": state.of(a)} for a in found], "heads": store.heads()})
+        emit({"artifacts": found, "heads": store.heads()})
         return
     table = RichTable(box=None, header_style="bold", pad_edge=False)
     for column in ("artifact", "subject", "tier", "verdict", "rows", "size", "seal"):
         table.add_column(column, justify="right" if column in ("rows", "size") else "left", overflow="fold")
-    for artifact in found:
-        table.add_row(*_cells(artifact, state.of(artifact)))
+    for summary in found:
+        table.add_row(*_cells(summary))
     Console(highlight=False, soft_wrap=False).print(table)
     click.echo(_footer(store, len(found)))
 
 
-class _States:
-    """What became of an artifact: current, superseded or withdrawn."""
-
-    def __init__(self, store: Store) -> None:
-        self._state, self._withdrawn = store.state(), store.withdrawn()
-
-    def of(self, artifact: Artifact) -> str:
-        if artifact.seal in self._withdrawn:
-            return f"withdrawn: {self._withdrawn[artifact.seal]}"
-        by = self._state.superseded.get(artifact.seal)
-        return f"superseded by {by[0][:12]}: {by[1]}" if by else "current"
+def _state_of(store: Store, artifact: Artifact) -> str:
+    """What became of an artifact: current, superseded, withdrawn, or its file is gone."""
+    withdrawn, by = store.withdrawn().get(artifact.seal), store.state().superseded.get(artifact.seal)
+    if withdrawn:
+        return f"withdrawn: {withdrawn}"
+    if by:
+        return f"superseded by {by[0][:12]}: {by[1]}"
+    return "current" if artifact.path.is_file() else "missing: its file is gone"
 
 
-def _summary(artifact: Artifact) -> dict[str, Any]:
+def _summary(store: Store, artifact: Artifact) -> dict[str, Any]:
+    """An artifact as the ledger has it, so that a list opens no file."""
+    body = store.state().seals[artifact.seal].body
     fields = (
         "seal",
         "data",
         "name",
         "subject",
-        "kind",
         "tier",
         "basis",
         "run_id",
         "clock",
-        "verdict",
+        "verdict_ok",
         "inputs",
+        "rows",
+        "bytes",
     )
-    return {name: getattr(artifact, name) for name in fields} | {
-        "rows": artifact.row_counts, "bytes": artifact.path.stat().st_size, "path": str(artifact.path),
-    }  # fmt: skip
+    known = {"kind": body["artifact_kind"], "path": str(artifact.path), "state": _state_of(store, artifact)}
+    return {name: body[name] for name in fields} | known
 
 
-def _cells(artifact: Artifact, state: str) -> list[Any]:
-    tier = artifact.tier if artifact.tier != "derived" else f"derived ({artifact.basis})"
-    verdict = "ok" if artifact.verdict.get("ok") else "not ok"
-    current = state == "current"
+def _cells(summary: dict[str, Any]) -> list[Any]:
+    tier = summary["tier"] if summary["tier"] != "derived" else f"derived ({summary['basis']})"
+    current = summary["state"] == "current"
+    verdict = (
+        ("ok" if summary["verdict_ok"] else "not ok") if current else re.split("[ :]", summary["state"])[0]
+    )
     return [
-        Text(artifact.name, style="" if current else "strike"), artifact.subject,
-        Text(tier, style=_STYLES.get(artifact.tier, "")), verdict if current else re.split("[ :]", state)[0],
-        f"{sum(artifact.row_counts.values()):,}", f"{artifact.path.stat().st_size / 1000:,.0f} kB",
-        artifact.seal[:12],
+        Text(summary["name"], style="" if current else "strike"), Text(summary["subject"]),
+        Text(tier, style=_STYLES.get(summary["tier"], "")), verdict, f"{sum(summary['rows'].values()):,}",
+        f"{summary['bytes'] / 1000:,.0f} kB", summary["seal"][:12],
     ]  # fmt: skip
 
 
@@ -163,7 +162,7 @@ def show(which: str, table_name: str | None, limit: int, root: Path | None, as_j
     """
     store = Store(root)
     artifact = store.find(which)
-    state = _States(store).of(artifact)
+    state = _state_of(store, artifact)
     table = artifact.schema.table(table_name) if table_name else artifact.schema.tables[0]
     rows = artifact.rows(table.name)[:limit]
     if as_json:
