@@ -11,6 +11,7 @@ from k3repro.claims._interval import Span
 from k3repro.claims._ledger import LedgerError, read_ledger, read_ledger_text
 from k3repro.claims._library import Audit, Library, StoreSource
 from k3repro.claims._numerals import Numeral, numerals
+from k3repro.claims._record import audit_of_claims, seal_audits
 from k3repro.claims._render import audit_json, audit_lines, verdict_json
 from k3repro.claims._rules import RULES, rule_text
 from k3repro.claims._sarif import sarif
@@ -46,6 +47,7 @@ __all__ = [
     "audit_json",
     "audit_ledger",
     "audit_lines",
+    "audit_of_claims",
     "build_skeleton",
     "coverage",
     "diff_ledgers",
@@ -60,6 +62,7 @@ __all__ = [
     "read_source",
     "rule_text",
     "sarif",
+    "seal_audits",
     "source_from_text",
     "verdict_json",
     "write_skeleton",

@@ -1,0 +1,261 @@
+"""The audit as an artifact: the skeleton is transcribed, the verdicts are derived from it.
+
+The ledger travels as a parameter, so `audit artifacts --recompute` judges every claim again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from k3repro.claims._audit import Step, Verdict, audit_ledger, headline
+from k3repro.claims._claim import Claim, Ledger
+from k3repro.claims._coverage import Coverage, coverage
+from k3repro.claims._ledger import read_ledger_text
+from k3repro.claims._library import Library
+from k3repro.claims._render import show_interval, span_of
+from k3repro.claims._rules import rule_text
+from k3repro.claims._skeleton import Bone, Skeleton
+from k3repro.store import Artifact, Column, Schema, Store, Table, derivation
+
+__all__ = ["CLAIMS_SCHEMA", "SKELETON_SCHEMA", "audit_of_claims", "seal_audits"]
+
+SKELETON_SCHEMA = Schema(
+    [
+        Table(
+            "numerals",
+            [
+                Column("offset", "INT64", doc="character offset in the document", nullable=False),
+                Column("token", "VARCHAR", doc="the numeral as printed", nullable=False),
+                Column("place", "VARCHAR", doc="section, table, row and column", nullable=False),
+                Column("context", "VARCHAR", doc="salted hash of the text around it", nullable=False),
+            ],
+            key=("offset",),
+            doc="Every numeral and number word of a document; no sentence.",
+        )
+    ]
+)
+_TEXT = [
+    "place",
+    "printed",
+    "unit",
+    "kind",
+    "about",
+    "same",
+    "verdict",
+    "rule",
+    "meaning",
+    "fidelity",
+    "claimed",
+    "derived",
+    "formula",
+    "inputs",
+    "assuming",
+    "change",
+    "note",
+]
+_COUNTS = [
+    "numerals",
+    "claims",
+    "own_claims",
+    "non_claims",
+    "uncovered",
+    "supported",
+    "contradicted",
+    "undecidable",
+    "unbacked",
+    "in_headline",
+    "measured",
+    "small_n",
+]
+_STEP_TEXT = ["claim", "role", "formula", "inputs", "outcome", "claimed", "derived", "assuming", "note"]
+CLAIMS_SCHEMA = Schema(
+    [
+        Table(
+            "claims",
+            [
+                Column("position", "INT64", doc="order in the document", nullable=False),
+                Column("claim", "VARCHAR", doc="id in the ledger", nullable=False),
+                *(Column(name, "VARCHAR") for name in _TEXT),
+                Column("survives", "BOOL", doc="contradicted at twice the tolerance too", nullable=False),
+                Column("in_headline", "BOOL", doc="survives and is no repetition", nullable=False),
+                Column("measured", "BOOL", doc="a measured artifact speaks of it", nullable=False),
+            ],
+            key=("position",),
+        ),
+        Table(
+            "steps",
+            [
+                Column("position", "INT64", nullable=False),
+                Column("step", "INT64", nullable=False),
+                *(Column(name, "VARCHAR") for name in _STEP_TEXT),
+            ],
+            key=("position", "step"),
+            doc="Every check of every claim: what it follows from, and the interval that gives.",
+        ),
+        Table(
+            "summary",
+            [
+                Column("document", "VARCHAR", nullable=False),
+                *(Column(name, "INT64", nullable=False) for name in _COUNTS),
+                Column("covered", "DOUBLE", doc="share of the numerals", nullable=False),
+                Column("non_claim_share", "DOUBLE", nullable=False),
+            ],
+            key=("document",),
+        ),
+        Table(
+            "non_claims",
+            [
+                Column("rule", "VARCHAR", nullable=False),
+                Column("reason", "VARCHAR", nullable=False),
+                Column("numerals", "INT64", nullable=False),
+            ],
+            key=("rule",),
+        ),
+    ]
+)
+
+
+@derivation(name="claims-audit", schema=CLAIMS_SCHEMA)
+def audit_of_claims(inputs: Sequence[Artifact], *, ledger: str, primary: str = "") -> Mapping[str, Any]:
+    """Judge a ledger (TOML text) against its skeleton and, for a secondary source, the primary ledger.
+
+    Raises:
+        LedgerError: a ledger is wrong, or a claim has no anchor in the skeleton.
+    """
+    read = read_ledger_text(ledger)
+    skeleton = _skeleton(inputs[0])
+    verdicts = audit_ledger(read, primary=read_ledger_text(primary) if primary else None)
+    cover = coverage(read, skeleton)
+    chosen = {verdict.claim.id for verdict in headline(verdicts)}
+    rows = [_claim_row(at, verdict, verdict.claim.id in chosen) for at, verdict in enumerate(verdicts)]
+    steps = [
+        _step_row(at, number, verdict, step, read)
+        for at, verdict in enumerate(verdicts)
+        for number, step in enumerate(verdict.steps)
+    ]
+    rules = [{"rule": rule, "reason": reason, "numerals": count} for rule, count, reason in cover.rules]
+    return {
+        "claims": [row | _decisive(verdict, read) for row, verdict in zip(rows, verdicts, strict=True)],
+        "steps": steps,
+        "summary": [_summary(read, verdicts, cover, len(chosen))],
+        "non_claims": rules,
+    }
+
+
+def _skeleton(artifact: Artifact) -> Skeleton:
+    bones = tuple(
+        Bone(str(row["token"]), int(row["offset"]), str(row["place"]), str(row["context"]))
+        for row in artifact.rows("numerals")
+    )
+    return Skeleton(artifact.subject, str(artifact.citation.get("sha256", "")), "", bones)
+
+
+def _claim_row(at: int, verdict: Verdict, chosen: bool) -> dict[str, Any]:
+    claim = verdict.claim
+    return {
+        "position": at,
+        "claim": claim.id,
+        "place": claim.place,
+        "printed": " ".join(filter(None, (claim.hedge, claim.printed, claim.unit.name))),
+        "unit": claim.unit.name,
+        "kind": claim.kind,
+        "about": claim.of,
+        "same": claim.same,
+        "verdict": verdict.verdict,
+        "rule": verdict.code,
+        "meaning": rule_text(verdict.code) if verdict.code else "",
+        "fidelity": verdict.fidelity,
+        "change": verdict.change,
+        "note": "; ".join([*verdict.notes, *([claim.note] if claim.note else [])]),
+        "survives": verdict.verdict == "contradicted" and verdict.survives,
+        "in_headline": chosen,
+        "measured": verdict.backed,
+    }
+
+
+def _decisive(verdict: Verdict, ledger: Ledger) -> dict[str, Any]:
+    step = verdict.decisive
+    claimed = show_interval(span_of(verdict.claim.span(), verdict.claim))
+    if step is None:
+        return {"claimed": claimed, "derived": "", "formula": "", "inputs": "", "assuming": ""}
+    derived = show_interval(span_of(step.derived, verdict.claim))
+    why = {"formula": step.formula, "inputs": _inputs(step, ledger), "assuming": step.assuming}
+    return {"claimed": claimed, "derived": derived, **why}
+
+
+def _step_row(at: int, number: int, verdict: Verdict, step: Step, ledger: Ledger) -> dict[str, Any]:
+    claim: Claim = verdict.claim
+    return {
+        "position": at,
+        "step": number,
+        "claim": claim.id,
+        "role": step.role,
+        "formula": step.formula,
+        "inputs": _inputs(step, ledger),
+        "outcome": step.outcome.value,
+        "claimed": show_interval(span_of(step.claimed, claim)),
+        "derived": show_interval(span_of(step.derived, claim)),
+        "assuming": step.assuming,
+        "note": step.note,
+    }
+
+
+def _inputs(step: Step, ledger: Ledger) -> str:
+    found = []
+    for name in dict.fromkeys(step.inputs):
+        if claim := ledger.claims.get(name):
+            found.append(f"{name} = {claim.printed} {claim.unit}".rstrip())
+        elif premise := ledger.premises.get(name):
+            found.append(f"{name} = {float(premise.value):.10g} {premise.unit} ({premise.source})")
+    return "; ".join(found)
+
+
+def _summary(ledger: Ledger, verdicts: list[Verdict], cover: Coverage, chosen: int) -> dict[str, Any]:
+    own = [verdict for verdict in verdicts if not verdict.claim.same]
+    tally = {
+        name: sum(verdict.verdict == name for verdict in own)
+        for name in ("supported", "contradicted", "undecidable", "unbacked")
+    }
+    return {
+        "document": ledger.id,
+        "numerals": cover.numerals,
+        "claims": len(verdicts),
+        "own_claims": len(own),
+        "non_claims": cover.non_claims,
+        "uncovered": len(cover.uncovered),
+        **tally,
+        "in_headline": chosen,
+        "measured": sum(verdict.backed for verdict in own),
+        "small_n": sum(verdict.code == "K3C105" for verdict in own),
+        "covered": cover.share,
+        "non_claim_share": float(cover.non_claim_share),
+    }
+
+
+def seal_audits(store: Store, names: Sequence[str] = ()) -> list[Artifact]:
+    """Seal the skeleton and the audit of each ledger of a store (default: all of them)."""
+    library = Library(store.root)
+    return [_seal(store, library, name) for name in names or library.names()]
+
+
+def _seal(store: Store, library: Library, name: str) -> Artifact:
+    ledger = library.ledger(name)
+    skeleton = library.skeleton(ledger)
+    rows = [
+        {"offset": bone.offset, "token": bone.token, "place": bone.place, "context": bone.context}
+        for bone in skeleton.bones
+    ]
+    citation = {"document": ledger.title, "sha256": skeleton.sha256, "locator": "every numeral"}
+    numerals = store.transcribe("skeleton", ledger.id, citation, SKELETON_SCHEMA, rows)
+    parameters = {"ledger": _text(ledger)}
+    if ledger.primary:
+        parameters["primary"] = _text(library.ledger(ledger.primary))
+    return store.derive(audit_of_claims, [numerals], subject=ledger.id, parameters=parameters)
+
+
+def _text(ledger: Ledger) -> str:
+    """The ledger without its comment lines: they are for people."""
+    return re.sub(r"(?m)^#.*\n", "", Path(ledger.path).read_text(encoding="utf-8"))
