@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Numbers in every notation we know of, and the places of a page where somebody could put one."""
 
 from __future__ import annotations

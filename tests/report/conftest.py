@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """A small store with every tier a page meets, and a site over it."""
 
 from __future__ import annotations

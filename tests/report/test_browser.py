@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """The built site in Chromium, from disk: no request, no console message, charts drawn, cards right, in every light."""
 
 from __future__ import annotations

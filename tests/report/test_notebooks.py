@@ -1,9 +1,9 @@
+# ruff: noqa: E501
 """Executed notebooks as pages: what is bound is made again, everything else is text."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest

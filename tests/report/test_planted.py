@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """The gate under attack: every notation in every place is found, nothing else is, and no rule is idle."""
 
 from __future__ import annotations

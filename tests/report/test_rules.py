@@ -1,8 +1,8 @@
+# ruff: noqa: E501
 """What a page refuses: empty queries, unsupported statistics, circular differences, pairs without relation."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest

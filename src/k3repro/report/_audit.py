@@ -180,7 +180,7 @@ def _since(store: Store, manifest: dict[str, Any], seals: set[str], notes: list[
     entries = store.ledger.entries()
     for head in manifest.get("heads") or ():
         if head not in entries:
-            fix = "Its history was rewritten, or this store is another project's (leave it out with --no-store)."
+            fix = "Its history was rewritten, or this store is another project's."
             yield found(
                 f"ledger {str(head)[:12]}", "a head of this site is not part of today's ledger", "heads", fix
             )

@@ -1,4 +1,6 @@
-"""What may stand beside a pair of numbers: its relation always, a word of success never when the pair is circular."""
+"""What may stand beside a pair of numbers: its relation always, a word of success never when the pair is
+circular.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""`site build`: templates and artifacts in, a verified static site out, swapped in only when every check passed."""
+"""`site build`: templates and artifacts in, a verified static site out, swapped in only when every check
+passed.
+"""
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -57,7 +58,7 @@ def build_site(
     """Build and verify `site/build`.
 
     Raises:
-        GateFailed: a check found something; the previous build stays, the refused one is in `.generated/refused`.
+        GateFailed: a check found something; the last build stays, the refused one is `.generated/refused`.
         InputError: a template, query or figure is wrong.
     """
     started = time.perf_counter()
@@ -95,11 +96,18 @@ def _current(site: Site, digest: str) -> dict[str, Any] | None:
         same = manifest["inputs"] == digest
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return (
-        manifest
-        if same and manifest["files"] == _files.tree_digests(site.build, skip=["manifest.json"])
-        else None
-    )
+    same = same and manifest["files"] == _files.tree_digests(site.build, skip=["manifest.json"])
+    return manifest if same and _sources_stand(site) else None
+
+
+def _sources_stand(site: Site) -> bool:
+    """Whether files of the repository that pages quote are still what they quote."""
+    shipped = site.build / "sources"
+    for path in sorted(shipped.rglob("*")) if shipped.is_dir() else []:
+        original = site.root.parent / path.relative_to(shipped)
+        if path.is_file() and original.is_file() and original.read_bytes() != path.read_bytes():
+            return False
+    return True
 
 
 def _sources(site: Site, store: StoreLike) -> Sources:
@@ -110,7 +118,7 @@ def _sources(site: Site, store: StoreLike) -> Sources:
 
 
 def _inside(store: StoreLike, artifact: Any) -> str:
-    """The path of an artifact's file in the site: as in the store, so that the ledger that ships still fits."""
+    """The path of an artifact's file in the site: as in the store, so that the ledger still fits."""
     return f"artifacts/{artifact.path.resolve().relative_to(store.root.resolve()).as_posix()}"
 
 
@@ -123,6 +131,10 @@ def _render(site: Site, sources: Sources, shipped: Shipped) -> tuple[dict[str, s
         site, sources, shipped, lambda n: load_figure(site.figures, n)
     ).items():
         pages[name], titles[name] = text, title
+    repeated = {title for title in titles.values() if list(titles.values()).count(title) > 1}
+    for name, title in titles.items():
+        if title in repeated:  # one notebook, several targets
+            titles[name] = f"{title}: {name.rsplit('/', 1)[-1].removesuffix('.md')}"
     return pages, titles
 
 
@@ -156,7 +168,9 @@ def _ship(staging: Path, site: Site, store: StoreLike, sources: Sources, shipped
 
 
 def _shipped_sources(sources: Sources, store: StoreLike, shipped: Shipped) -> Sources:
-    """Sources over just what ships, as an auditor will have it: a query must not lean on what it does not cite."""
+    """Sources over just what ships, as an auditor will have it: a query must not lean on what it does not
+    cite.
+    """
     current = {artifact.seal: artifact for artifact in store.artifacts()}
     ship = _with_inputs(shipped.seals, current)
     if ship == set(current):
@@ -212,6 +226,6 @@ def _swap(new: Path, target: Path) -> None:
     old = target.with_name(target.name + ".old")
     shutil.rmtree(old, ignore_errors=True)
     if target.exists():
-        os.replace(target, old)
-    os.replace(new, target)
+        target.replace(old)
+    new.replace(target)
     shutil.rmtree(old, ignore_errors=True)

@@ -1,4 +1,6 @@
-"""Figures: a Vega-Lite specification over the rows of a query, a static drawing, and the same rows as a table."""
+"""Figures: a Vega-Lite specification over the rows of a query, a static drawing, and the same rows as a
+table.
+"""
 
 from __future__ import annotations
 

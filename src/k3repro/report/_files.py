@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -20,7 +19,7 @@ def write_changed(path: Path, data: bytes | str) -> bool:
     temporary = path.with_name(f".{path.name}.tmp")
     temporary.write_bytes(raw)
     temporary.chmod(0o644)  # the umask of whoever builds must not show
-    os.replace(temporary, path)
+    temporary.replace(path)
     return True
 
 

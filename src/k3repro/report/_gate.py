@@ -1,7 +1,9 @@
-"""The gate: every number a built page shows, outside what is bound to an artifact, with the place it stands at.
+"""The gate: every number a built page shows, outside what is bound to an artifact, with the place it
+stands at.
 
-Read are text (inline elements joined, so that a split number stays one), titles, alternative texts, aria labels, form
-values, list counters, metadata, text in drawings and CSS content. Elements that show pixels are refused.
+Read are text (inline elements joined, so that a split number stays one), titles, alternative texts, aria
+labels, form values, list counters, metadata, text in drawings and CSS content. Elements that show pixels are
+refused.
 """
 
 from __future__ import annotations
@@ -112,7 +114,9 @@ PLACES = frozenset({"text", "attributes", "aria", "meta", "counters", "forms", "
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A number on a page: the element that holds it (`p`, `img@alt`), the token, the rule, some text around it."""
+    """A number on a page: the element that holds it (`p`, `img@alt`), the token, the rule, some text around
+    it.
+    """
 
     element: str
     token: str

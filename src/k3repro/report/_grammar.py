@@ -1,8 +1,9 @@
 """What counts as a number in text: the gate's grammar.
 
-Text is read as a reader sees it: invisible characters dropped, compatibility forms folded (NFKC). A number is any
-token with a decimal digit of any script, any other numeral character (one half, superscripts, circled, Roman, Han),
-a number word, or a Roman numeral that does not follow "Figure". Names of letters and digits pass from a vocabulary.
+Text is read as a reader sees it: invisible characters dropped, compatibility forms folded (NFKC). A number is
+any token with a decimal digit of any script, any other numeral character (one half, superscripts, circled,
+Roman, Han), a number word, or a Roman numeral that does not follow "Figure". Names of letters and digits pass
+from a vocabulary.
 """
 
 from __future__ import annotations
@@ -20,18 +21,26 @@ __all__ = ["RULES", "Grammar", "Token"]
 # Each rule can be switched off, so that tests show what it alone finds.
 RULES = frozenset({"digits", "names", "numerals", "words", "roman", "invisible", "fold", "bidi"})
 
-_ONES = "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
+_ONES = (
+    "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
+    " eighteen nineteen"
+)
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
 _LARGE = "hundred thousand million billion trillion dozen"
 _ORDINALS = (
-    "third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth sixteenth"
-    " seventeenth eighteenth nineteenth twentieth hundredth thousandth millionth billionth"
+    "third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth"
+    " fifteenth sixteenth seventeenth eighteenth nineteenth twentieth hundredth thousandth millionth"
+    " billionth"
 )
-_PARTS = "zero half halves halve halved halving quarter twice thrice double doubled doubles doubling triple tripled triples tripling quadruple quadrupled"
+_PARTS = (
+    "zero half halves halve halved halving quarter twice thrice double doubled doubles doubling triple"
+    " tripled triples tripling quadruple quadrupled"
+)
+_DECADES = "|".join(_TENS.split()).replace("y", "ie")
 _CARDINAL = "|".join(f"{_ONES} {_TENS}".split())
 _WORDS = re.compile(
     rf"(?<![^\W_])(?:(?:{_CARDINAL}|{'|'.join(_LARGE.split())})(?:s|fold|ish|some)?"
-    rf"|(?:{'|'.join(_ORDINALS.split())}|quarter)s?|(?:{'|'.join(_TENS.split()).replace('y', 'ie')})(?:s|th|ths)"
+    rf"|(?:{'|'.join(_ORDINALS.split())}|quarter)s?|(?:{_DECADES})(?:s|th|ths)"
     rf"|{'|'.join(_PARTS.split())})(?![^\W_])",
     re.IGNORECASE,
 )
@@ -56,7 +65,9 @@ class Token:
 
 @dataclass(frozen=True)
 class Grammar:
-    """The rules with a vocabulary of names that hold digits (`p99`, `MI325X`) or number words (`third-party`)."""
+    """The rules with a vocabulary of names that hold digits (`p99`, `MI325X`) or number words (`third-
+    party`).
+    """
 
     vocabulary: frozenset[str]
     rules: frozenset[str] = field(default=RULES)

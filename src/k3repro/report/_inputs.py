@@ -26,7 +26,9 @@ _TOOLS = (
 
 
 def inputs_digest(site: Site, store: Any) -> str:
-    """Templates, queries, figures, assets, executed notebooks, seals, ledger heads, our code, the tools' versions."""
+    """Templates, queries, figures, assets, executed notebooks, seals, ledger heads, our code, the tools'
+    versions.
+    """
     entries = {f"site/{name}": digest for name, digest in _folder(site.root, {"build", ".generated"}).items()}
     entries |= {f"notebooks/{name}": digest for name, digest in _folder(site.executed, set()).items()}
     entries |= {f"code/{name}": digest for name, digest in _code().items()}

@@ -63,7 +63,8 @@ def asset_files(site: Site) -> dict[str, bytes | str]:
 def configuration(
     site: Site, pages: Sequence[str], notebooks: Mapping[str, str], heads: Sequence[str]
 ) -> str:
-    """`mkdocs.yml` as mkdocs gets it: the site's own, navigation reduced to pages that exist, ledger heads added.
+    """`mkdocs.yml` as mkdocs gets it: the site's own, navigation reduced to pages that exist, ledger heads
+    added.
 
     Raises:
         InputError: the file is not a mapping with `site_name` and `nav`.
@@ -77,7 +78,7 @@ def configuration(
             f"cannot be read: {error!r}", where=str(path), fix="It needs site_name and nav."
         ) from None
     named = set(_named(nav))
-    rest: list[Any] = [{_title(page): page} for page in pages if page not in named and page not in notebooks]
+    rest: list[Any] = [page for page in pages if page not in named and page not in notebooks]
     if notebooks:
         rest.append({"Notebooks": [{title: page} for page, title in sorted(notebooks.items())]})
     config["nav"] = nav + rest
@@ -106,10 +107,6 @@ def _named(nav: Sequence[Any]) -> list[str]:
         target = item if isinstance(item, str) else next(iter(item.values()))
         found += [target] if isinstance(target, str) else _named(target)
     return found
-
-
-def _title(page: str) -> str:
-    return page.rsplit("/", 1)[-1].removesuffix(".md").replace("-", " ").capitalize()
 
 
 def run_mkdocs(folder: Path, target: Path) -> None:
@@ -151,7 +148,9 @@ def run_mkdocs(folder: Path, target: Path) -> None:
 
 
 def finish_html(html: str) -> str:
-    """A page without its generator mark, with a content security policy that names its inline scripts by hash."""
+    """A page without its generator mark, with a content security policy that names its inline scripts by
+    hash.
+    """
     html = _CONFIG.sub(_shorten_config, _GENERATOR.sub("", html))
     policy = content_policy(html)
     return html.replace('<meta charset="utf-8">', f'<meta charset="utf-8">\n      {policy}', 1)

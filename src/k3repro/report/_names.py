@@ -1,4 +1,4 @@
-"""The gate's two lists: names that hold digits (from `spec` and `vocabulary.toml`), and exemptions by place."""
+"""The gate's two lists: names that hold digits (`spec`, `vocabulary.toml`), and exemptions by place."""
 
 from __future__ import annotations
 

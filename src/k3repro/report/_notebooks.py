@@ -1,4 +1,6 @@
-"""Executed notebooks as pages: code folded, Markdown, our bound outputs; anything else is escaped, hashed text."""
+"""Executed notebooks as pages: code folded, Markdown, our bound outputs; anything else is escaped, hashed
+text.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ _LEAD = (
 
 
 def _markdown(text: str) -> tuple[str, str]:
-    """The first level-one heading, and the cell: headings as Markdown (they join the contents), the rest as HTML."""
+    """The first level-one heading, and the cell: headings as Markdown (they join the contents), the rest as
+    HTML.
+    """
     tokens = _MARKDOWN.parse(text)
     title, parts = "", list[str]()
     rest: list[Any] = []

@@ -68,9 +68,12 @@ class Page:
             if not self.sources.result(query).select(where):
                 return empty_html(self.sources.result(query).query.empty, caption)
             table = table_html(self.sources, query, where=where, columns=columns, base=self.base)
-            table = table.replace("{caption}", f"<caption>{caption}</caption>\n", 1)
+            table = table.replace(
+                "{caption}", f'<caption><span class="k3-caption">{caption}</span></caption>\n', 1
+            )
             ident = block_id("t", query, where, list(columns or ()))
-            return f'<div class="k3-table" id="{ident}"><div class="k3-scroll">{table}</div>{self.downloads(query)}</div>'
+            links = self.downloads(query)
+            return f'<div class="k3-table" id="{ident}"><div class="k3-scroll">{table}</div>{links}</div>'
 
         return self._block(self._use(query, build))
 
@@ -89,7 +92,8 @@ class Page:
             draw = drawer or load_figure(self.site.figures, name)
             return figure_html(
                 self.sources, name, query, draw,
-                caption=caption, description=description, where=where, data_link=self.downloads(query), base=self.base,
+                caption=caption, description=description, where=where, data_link=self.downloads(query),
+                base=self.base,
             )  # fmt: skip
 
         return self._block(self._use(query, build))

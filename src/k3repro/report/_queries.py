@@ -44,7 +44,8 @@ class ColumnSpec:
 
     seal: the column that cites this column's artifacts (default `seal`). statistic: `p99`, `median`, ...;
     n: the column with its sample size. difference: published minus predicted and its kin. interval: what it
-    is taken over (`serves`). compares: what it orders (`platforms`). kind: `digest`, `json`, `code` or `file` (of a seal).
+    is taken over (`serves`). compares: what it orders (`platforms`). kind: `digest`, `json`, `code` or `file`
+    (of a seal).
     """
 
     name: str

@@ -1,4 +1,5 @@
-"""Scripts and styles of a built site: those of the installed packages, byte for byte, and nothing from elsewhere.
+"""Scripts and styles of a built site: those of the installed packages, byte for byte, and nothing from
+elsewhere.
 
 A script that nobody knows could change any number when the page is viewed, so an audit does not accept one.
 """

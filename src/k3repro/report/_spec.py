@@ -1,4 +1,4 @@
-"""What a chart's specification may hold: rows of its query, names, layout, and no number or text of its own."""
+"""What a chart may hold: rows of its query, names, layout, and no number or text of its own."""
 
 from __future__ import annotations
 

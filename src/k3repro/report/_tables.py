@@ -64,7 +64,7 @@ def table_html(
         "data-columns": " ".join(columns or ()),
         "data-rows": rows_digest(rows),
     }
-    head = _head(result, chosen)
+    head = _head(result, rows, chosen)
     body = "".join(
         _row(sources, result, row, chosen, row_cites, base)
         for row, row_cites in zip(rows, cited, strict=True)
@@ -87,17 +87,22 @@ def _tiers(sources: Sources, cites: list[Citation]) -> set[str]:
     return {str(sources.artifacts[seal]["tier"]) for cited in cites for seal in cited.seals}
 
 
-def _head(result: Result, columns: list[str]) -> str:
-    return (
-        "<tr>"
-        + "".join(_header(result.query.column(name)) for name in columns)
-        + '<th scope="col">tier</th></tr>'
+def _head(result: Result, rows: Sequence[Mapping[str, Any]], columns: list[str]) -> str:
+    heads = (
+        _header(result.query.column(name), any(_is_number(row[name]) for row in rows)) for name in columns
     )
+    return f'<tr>{"".join(heads)}<th scope="col">tier</th></tr>'
 
 
-def _header(spec: ColumnSpec) -> str:
+def _header(spec: ColumnSpec, numeric: bool) -> str:
     unit = f' <span class="k3-unit">({escape(spec.unit)})</span>' if spec.unit else ""
-    return f'<th scope="col"{attributes({"data-column": spec.name})}>{escape(spec.label)}{unit}</th>'
+    right = numeric or spec.kind == "file"
+    pairs: dict[str, object] = {"class": "k3-number" if right else "", "data-column": spec.name}
+    return f'<th scope="col"{attributes(pairs)}>{escape(spec.label)}{unit}</th>'
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _row(
@@ -132,7 +137,7 @@ def _cell(
     if spec.kind == "file":
         return _file_cell(sources, str(value), base)
     own = cell_attributes(cited) if cited != whole else {}
-    numeric = isinstance(value, int | float) and not isinstance(value, bool)
+    numeric = _is_number(value)
     pairs: dict[str, object] = {
         "class": "k3-number" if numeric else "",
         "data-value": machine_value(value) if numeric else "",

@@ -11,7 +11,8 @@ from k3repro.report._names import Exemption
 
 __all__ = ["scan_templates"]
 
-# What is not text of the page: calls, comments, tags, link targets, attribute lists, list markers, table rules.
+# What is not text of the page: calls, comments, tags, link targets, attribute lists, list markers, table
+# rules.
 _NOT_TEXT = re.compile(
     r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}|<!--.*?-->|<[^<>]*>|\]\([^)]*\)|\{:[^}]*\}|&[#\w]+;|^\s*\d+\.\s",
     re.DOTALL | re.MULTILINE,
@@ -21,7 +22,9 @@ _NOT_TEXT = re.compile(
 def scan_templates(
     templates: Mapping[str, str], grammar: Grammar, exemptions: list[Exemption]
 ) -> list[Finding]:
-    """Findings by file and line. The built page is checked again, so this only has to be right, not complete."""
+    """Findings by file and line. The built page is checked again, so this only has to be right, not
+    complete.
+    """
     findings = []
     for name, text in templates.items():
         page = name.removesuffix(".md") + ".html"

@@ -1,4 +1,6 @@
-"""A built site against its sources: every bound element made again and compared, everything else through the gate."""
+"""A built site against its sources: every bound element made again and compared, everything else through the
+gate.
+"""
 
 from __future__ import annotations
 
@@ -63,12 +65,14 @@ def verify_tree(
             check_page(name, path.read_bytes(), sources, known, grammar, exemptions, used, outcome, places)
         elif path.suffix == ".css" and not _scripts.is_installed(name, path):
             printed = scan_css(path.read_text("utf-8", "replace"), grammar)
-            outcome.findings += [found(name, f"{token!r} in a style sheet", "css", _BIND) for token in printed]
+            outcome.findings += [
+                found(name, f"{token!r} in a style sheet", "css", _BIND) for token in printed
+            ]
     outcome.findings += _scripts.check_files(root)
     outcome.findings += _check_data(root, sources)
     outcome.findings += [
-        found("gate/exemptions.toml", f"{item.token!r} in {item.element} of {item.page} matches nothing", "unused",
-                "Remove the exemption.")
+        found("gate/exemptions.toml", f"{item.token!r} in {item.element} of {item.page} matches nothing",
+              "unused", "Remove the exemption.")
         for item in exemptions if item not in used
     ]  # fmt: skip
     return outcome

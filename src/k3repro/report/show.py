@@ -1,4 +1,5 @@
-"""Bound values, tables and figures in a notebook: readable in JupyterLab, regenerated from artifacts on the site.
+"""Bound values, tables and figures in a notebook: readable in JupyterLab, regenerated from artifacts on
+the site.
 
 from k3repro.report import show
 show.value("wall-law", "c0", where={"subject": "twin:mi325x"}, label="Fixed cost of a wave:")

@@ -152,7 +152,6 @@
       const button = make("button", null, { type: "button", className: "k3-sort" });
       button.append(...head.childNodes);
       head.append(button);
-      if (original.some((line) => line.cells[index].classList.contains("k3-number"))) head.style.textAlign = "right";
       button.addEventListener("click", () => {
         const next = { ascending: "descending", descending: "none" }[head.getAttribute("aria-sort")] || "ascending";
         for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");

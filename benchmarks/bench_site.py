@@ -1,0 +1,68 @@
+"""The site from preserved artifacts: building, skipping and auditing, beside mkdocs alone on the same pages.
+
+The peer is a bare `mkdocs build` of the generated Markdown in a process of its own: what the theme costs
+without values, gate, charts or artifacts. Repeats are interleaved, medians are printed.
+
+    python benchmarks/bench_site.py [--repeats 3] [--site DIR] [--artifacts DIR]
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from k3repro.report import Site, audit_site, build_site
+from k3repro.report._mkdocs import run_mkdocs
+from k3repro.store import Store
+
+LIMIT_S = 15.0
+
+
+def timed(action: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--site", type=Path, default=Path(__file__).parents[1] / "site")
+    parser.add_argument("--artifacts", type=Path, default=Path(__file__).parents[1] / "artifacts")
+    arguments = parser.parse_args()
+    store = Store(arguments.artifacts)
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder) / "site"
+        shutil.copytree(arguments.site, root, ignore=shutil.ignore_patterns("build", ".generated"))
+        executed = arguments.site.parent / "notebooks" / ".executed"
+        if executed.is_dir():
+            shutil.copytree(executed, Path(folder) / "notebooks" / ".executed")
+        site = Site(root)
+        report = build_site(site, store)
+        actions: dict[str, Callable[[], object]] = {
+            "mkdocs alone": lambda: run_mkdocs(site.generated, Path(folder) / "bare"),
+            "build": lambda: build_site(site, store, force=True),
+            "nothing changed": lambda: build_site(site, store),
+            "audit": lambda: audit_site(site.build, store),
+        }
+        times: dict[str, list[float]] = {name: [] for name in actions}
+        for _ in range(arguments.repeats):
+            for name, action in actions.items():
+                times[name].append(timed(action))
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    peer = medians["mkdocs alone"]
+    print(f"{report.pages} pages, {report.values} bound values, {report.artifacts} artifacts")
+    print(f"{'what':<18}{'median s':>10}{'min s':>9}{'x mkdocs alone':>16}")
+    for name, values in times.items():
+        print(f"{name:<18}{medians[name]:>10.2f}{min(values):>9.2f}{medians[name] / peer:>16.2f}")
+    verdict = "yes" if medians["build"] <= LIMIT_S else "NO"
+    print(f"build within {LIMIT_S:.0f} s: {verdict} ({medians['build']:.1f} s)")
+
+
+if __name__ == "__main__":
+    main()
