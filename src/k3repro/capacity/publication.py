@@ -40,6 +40,7 @@ VERDICTS = Table(
         Column("unit", "VARCHAR"),
         Column("verdict", "VARCHAR", nullable=False),
         Column("why", "VARCHAR"),
+        Column("relation", "VARCHAR", doc="of the printed figure to the computed one"),
         Column("place", "VARCHAR"),
     ),
     key=("topic", "item"),
@@ -274,8 +275,16 @@ def _row(
     return {
         "topic": topic, "item": item, "label": label, "printed_text": text, "printed": printed,
         "by_label": answer.by_label, "other": answer.other, "unit": unit,
-        "verdict": decide(printed, text, answer), "why": answer.why, "place": place,
+        "verdict": decide(printed, text, answer), "why": answer.why,
+        "relation": _relation(topic, item), "place": place,
     }  # fmt: skip
+
+
+def _relation(topic: str, item: str) -> str:
+    """Version and prefix caching were chosen by the token counts; budget terms and N_max share a formula."""
+    if item.startswith("KV tokens"):
+        return "in-sample"
+    return "independent" if topic in ("checkpoint", "capacity") else "same-law"
 
 
 def _figure(facts: Facts, row: Mapping[str, Any]) -> dict[str, Any]:
