@@ -1,8 +1,8 @@
 """How long the README's first command takes: clean clone to verified site, with nothing changed, rebuild.
 
 Each figure stands beside something measured in the same run that it cannot beat: the clone beside a bare
-install of the same lock, the second run beside starting Python once per command it runs, the rebuild beside a bare
-`mkdocs build` of the same generated pages. Repeats are interleaved, medians are printed.
+install of the same lock, the second run beside starting Python once per command it runs, the rebuild beside
+a bare `mkdocs build` of the same generated pages. Repeats are interleaved, medians are printed.
 
     python benchmarks/bench_report.py [--pipeline report] [--repeats 5] [--warm]
 """
