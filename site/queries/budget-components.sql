@@ -1,4 +1,5 @@
 -- title: Bytes of the checkpoint by component
+-- column subject: {hide = true}
 -- column component: {label = "component"}
 -- column tensors: {label = "tensors"}
 -- column bytes: {label = "bytes"}

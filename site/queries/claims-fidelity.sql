@@ -1,0 +1,10 @@
+-- title: The summary against the publication, number by number
+-- column fidelity: {label = "carried over"}
+-- column claim: {label = "claim", kind = "code"}
+-- column printed: {label = "the summary prints"}
+-- column change: {label = "would be faithful as"}
+-- column note: {label = "what is lost"}
+SELECT seal, fidelity, claim, printed, change, note
+FROM claims_audit_claims
+WHERE subject = 'kimi-k3-summary' AND same = ''
+ORDER BY fidelity DESC, position

@@ -1,0 +1,19 @@
+-- title: Contradictions, with the arithmetic
+-- column document: {label = "document", kind = "code"}
+-- column claim: {label = "claim", kind = "code"}
+-- column place: {label = "where", kind = "code"}
+-- column about: {label = "about"}
+-- column printed: {label = "printed"}
+-- column claimed: {label = "which stands for"}
+-- column derived: {label = "the others give"}
+-- column formula: {label = "formula", kind = "code"}
+-- column inputs: {label = "from"}
+-- column assuming: {label = "assuming"}
+-- column change: {label = "smallest change that would make it true"}
+-- column meaning: {label = "finding"}
+-- column strength: {label = "at a wider tolerance"}
+SELECT seal, subject AS document, claim, place, about, printed, claimed, derived, formula, inputs, assuming, change, meaning,
+  CASE WHEN survives THEN 'still contradicted' ELSE 'no longer' END AS strength
+FROM claims_audit_claims
+WHERE verdict = 'contradicted' AND (same = '' OR rule IN ('K3C102', 'K3C103', 'K3C104') AND formula LIKE 'repeats %' AND derived <> claimed)
+ORDER BY document, strength DESC, position

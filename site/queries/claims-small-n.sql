@@ -1,0 +1,10 @@
+-- title: Quantiles quoted for fewer observations than they need
+-- column claim: {label = "claim", kind = "code"}
+-- column place: {label = "where", kind = "code"}
+-- column about: {label = "about"}
+-- column printed: {label = "printed"}
+-- column note: {label = "why"}
+SELECT seal, claim, place, about, printed, note
+FROM claims_audit_claims
+WHERE rule = 'K3C105' AND same = ''
+ORDER BY subject, position
