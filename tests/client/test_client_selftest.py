@@ -164,6 +164,12 @@ def test_bad_requests_are_refused_before_they_are_sent() -> None:
         Request("r", "x", 0)
     with pytest.raises(InputError):
         Request("r", "x", 1, temperature=float("nan"))
+    assert Request("r", "x", 1, stop="END").stop == ("END",)
+    with open_target("twin:mi325x") as target:
+        with pytest.raises(InputError, match="list of int"):
+            target.run(run_wave, [Request("r", cast(Any, [{1, 2}]), 1)], concurrency=1)
+        (after,) = target.run(run_wave, [Request("s", "x", 1)], concurrency=1)
+        assert after.outcome is Outcome.COMPLETED
 
 
 @pytest.mark.parametrize("module", [k3repro.client, k3repro.twin])

@@ -218,6 +218,7 @@ def test_outcome(name: str) -> None:
     if outcome is OK:
         assert record.text == " a ü c"
         assert (record.error is None) == (words == "")
+        assert (record.ttft_s is None) == (name == "not streamed")
 
 
 @pytest.mark.parametrize("name", CASES)

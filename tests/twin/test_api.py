@@ -54,6 +54,13 @@ REFUSED: list[tuple[str, Any, int, str, str]] = [
     ("bad token id", {**GOOD, "prompt": [-1]}, 400, "BadRequestError", "vocabulary"),
     ("huge token id", {**GOOD, "prompt": [10**30]}, 400, "BadRequestError", "vocabulary"),
     ("two prompts", {**GOOD, "prompt": ["a", "b"]}, 400, "BadRequestError", "one prompt"),
+    (
+        "options without a stream",
+        {**GOOD, "stream_options": {"include_usage": True}},
+        400,
+        "BadRequestError",
+        "stream",
+    ),
     ("two choices", {**GOOD, "n": 2}, 400, "BadRequestError", "n must be 1"),
     ("stream as text", {**GOOD, "stream": "yes"}, 400, "Bad Request", "boolean"),
     ("stop as number", {**GOOD, "stop": 3}, 400, "Bad Request", "stop"),

@@ -5,6 +5,7 @@ start.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,9 @@ from typing import Any
 from k3repro.errors import TargetError
 
 __all__ = ["VirtualLoop", "WallClock", "new_loop"]
+
+
+_RESOLUTION = 5e-10  # half a nanosecond
 
 
 class _Jump:
@@ -36,7 +40,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._now = 0.0
         self._selector = _Jump(self)
-        self._clock_resolution = 5e-10  # asyncio runs a timer when it is due within this; half a nanosecond
+        self._clock_resolution = _RESOLUTION
 
     def time(self) -> float:
         """Virtual seconds since the loop was made."""
@@ -58,6 +62,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 fix="await only the target and asyncio.sleep inside a wave",
             )
         self._now = max(self._now, scheduled[0]._when)
+        # asyncio runs what is due before now plus the resolution; the sum must differ from now.
+        self._clock_resolution = max(_RESOLUTION, math.ulp(self._now))
 
     def _process_events(self, event_list: list[Any]) -> None:
         """There are none: no file descriptors."""

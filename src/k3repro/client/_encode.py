@@ -9,6 +9,7 @@ from typing import Any
 
 from k3repro import __version__
 from k3repro.client._model import Request
+from k3repro.errors import InputError
 
 __all__ = ["Encoder"]
 
@@ -42,7 +43,7 @@ class Encoder:
         options = _options(
             request.max_tokens, request.temperature, request.ignore_eos, stop, request.continuous_usage
         )
-        prompt = _dump(request.prompt).encode("utf-8", "surrogatepass")
+        prompt = _prompt(request)
         field = b'"messages":' if chat else b'"prompt":'
         body = b"".join((b'{"model":', _dump(self.model).encode(), b",", field, prompt, options))
         return b"%s%d\r\n\r\n%s" % (self._heads[chat], len(body), body)
@@ -56,6 +57,16 @@ class Encoder:
 
 
 _dump = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def _prompt(request: Request) -> bytes:
+    try:
+        return _dump(request.prompt).encode("utf-8", "surrogatepass")
+    except (TypeError, ValueError) as error:
+        fix = "a prompt is a str, a list of int, or a list of messages"
+        raise InputError(
+            f"the prompt is not JSON: {error}", where=f"request {request.request_id}", fix=fix
+        ) from None
 
 
 @lru_cache(maxsize=256)

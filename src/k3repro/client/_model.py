@@ -54,6 +54,8 @@ class Request:
                 where=f"request {self.request_id}",
                 fix="ask for at least 1",
             )
+        if isinstance(self.stop, str):
+            object.__setattr__(self, "stop", (self.stop,))
         if not math.isfinite(self.temperature):
             raise InputError("temperature is not finite", where=f"request {self.request_id}")
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run_wave"]
 
+_SAME_TIME_NS = 1000
 _LONGEST_S = 1e8  # three years
 _AFTER_DONE_NS = 1_000_000_000  # a server that has said [DONE] gets this long to end the response
 
@@ -118,7 +119,7 @@ class _Wave:
         if self._target.stopping:
             self._keep(index, _not_sent(request, self._name, intended_ns, now))
             self._next(now)
-        elif now < intended_ns:  # a timer of the wall clock may fire a little early
+        elif intended_ns - now > _SAME_TIME_NS:  # a timer of the wall clock may fire a little early
             self._later(index, request, intended_ns)
         else:
             self._send(index, request, intended_ns)

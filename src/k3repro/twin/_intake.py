@@ -77,6 +77,8 @@ def accept(document: dict[str, Any], served: Served, *, chat: bool) -> Generatio
     prompt, prompt_tokens = prompt_text(document, chat=chat)
     max_tokens = _max_tokens(document, prompt_tokens, served, chat=chat)
     options = _optional(document, "stream_options", dict) or {}
+    if options and not _optional(document, "stream", bool):
+        raise Refused(400, "Stream options can only be defined when `stream=True`.", param="stream_options")
     said = answer(
         prompt,
         served.seed,
