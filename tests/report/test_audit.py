@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from k3repro.report import audit_site
+from k3repro.errors import GateFailed
+from k3repro.report import Site, audit_site, build_site
 from k3repro.report._files import tree_digests
 from k3repro.store import Store
 
@@ -115,7 +116,8 @@ def test_every_digit_of_every_bound_text_matters(built: Path, tmp_path: Path) ->
 
 def test_a_changed_row_in_a_download_is_found(copy: Path) -> None:
     edit(copy, "data/sweep.csv", bump)
-    assert any(finding.code == "data" for finding in audit_site(copy).findings)
+    codes = {finding.code: str(finding) for finding in audit_site(copy).findings}
+    assert "data" in codes, codes
 
 
 def test_a_flipped_byte_in_an_artifact_is_found(copy: Path) -> None:
@@ -142,6 +144,28 @@ def test_a_retraction_after_the_build_is_told(copy: Path, store: Store, tmp_path
     local.retract(local.find("sweep@twin:mi325x").seal, "the clock was wrong")
     findings = audit_site(copy, local).findings
     assert any("withdrawn since" in finding.what for finding in findings)
+
+
+def test_a_retraction_stops_the_next_build_until_it_is_struck(
+    site: Site, store: Store, tmp_path: Path
+) -> None:
+    shutil.copytree(store.root, tmp_path / "later")
+    local = Store(tmp_path / "later")
+    seal = local.find("printed@publication").seal
+    local.retract(seal, "row 7 was misread")
+    with pytest.raises(GateFailed, match="withdrawn: row 7 was misread") as caught:
+        build_site(site, local)
+    assert "site/queries/" in str(caught.value)
+    (site.pages / "wall-law.md").unlink()
+    for name in ("pair", "sweep", "nothing"):
+        (site.queries / f"{name}.sql").unlink()
+    (site.root / "withdrawn.toml").write_text(f'[[withdrawn]]\nseal = "{seal[:16]}"\nreason = "misread"\n')
+    build_site(site, local)
+    html = (site.build / "artifacts.html").read_text("utf-8")
+    assert "<del>printed about publication</del>" in html and "row 7 was misread" in html
+    assert audit_site(site.build, local).ok
+    edit(site.build, "artifacts.html", lambda text: text.replace("row 7", "row 8"))
+    assert not audit_site(site.build, local).ok
 
 
 def test_another_history_is_told(copy: Path, tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from k3repro.report._sources import Sources, rows_digest
 from k3repro.report._spec import refuse_nan, spec_problems
 from k3repro.report._tables import table_html
 from k3repro.report._values import relation_badge, value_html
+from k3repro.report._withdrawn import withdrawn_items
+from k3repro.store import Store
 
 __all__ = ["Known", "PageCheck"]
 
@@ -32,12 +34,14 @@ class Known:
 
     root: Path
     digests: frozenset[str]
+    withdrawn: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, root: Path, sources: Sources) -> Known:
         heads = {path.stem for path in (root / "artifacts" / "ledger").glob("*.json")}
         rows = sources.artifacts.values()
-        return cls(root, frozenset(heads | {row["seal"] for row in rows} | {row["data"] for row in rows}))
+        digests = frozenset(heads | {row["seal"] for row in rows} | {row["data"] for row in rows})
+        return cls(root, digests, withdrawn_items(Store(root / "artifacts")))
 
 
 @dataclass
@@ -65,6 +69,7 @@ class PageCheck:
             ("//data[contains(concat(' ',@class,' '),' k3-value ')]", self._value),
             ("//span[contains(@class,'k3-relation')][@data-query]", self._relation),
             ("//data[contains(@class,'k3-digest')]", self._digest),
+            ("//li[@class='k3-withdrawn']", self._withdrawn),
             ("//code[@data-source]", self._source),
             ("//figure[contains(@class,'k3-figure')]", self._figure),
             ("//script[contains(@class,'k3-provenance')]", self._provenance),
@@ -148,6 +153,13 @@ class PageCheck:
             self.bound.add(element)
         else:
             self._find(element, f"{text!r} is no digest of this site's artifacts or ledger")
+
+    def _withdrawn(self, element: Any) -> None:
+        expected = self.known.withdrawn.get(element.get("data-seal", ""))
+        if expected is None:
+            self._find(element, "no such withdrawal in the ledger that ships")
+        else:
+            self._compare(element, fragment(expected), "withdrawal")
 
     def _source(self, element: Any) -> None:
         path, text = element.attrib["data-source"], element.text_content()

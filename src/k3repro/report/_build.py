@@ -7,10 +7,10 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from k3repro.errors import GateFailed
 from k3repro.report import _files, _mkdocs
@@ -21,20 +21,11 @@ from k3repro.report._notebooks import notebook_pages
 from k3repro.report._pages import Page, Shipped, csv_of, read_templates, render_page
 from k3repro.report._queries import load_queries
 from k3repro.report._site import Site
-from k3repro.report._sources import Queryable, Sources
-from k3repro.store import Catalog
+from k3repro.report._sources import Sources
+from k3repro.report._withdrawn import check_withdrawn, withdrawn_items
+from k3repro.store import Catalog, Store
 
-__all__ = ["BuildReport", "StoreLike", "build_site"]
-
-
-class StoreLike(Protocol):
-    """What a build needs of the store."""
-
-    @property
-    def root(self) -> Path: ...
-    def catalog(self) -> Queryable: ...
-    def artifacts(self, *, current: bool = True) -> Sequence[Any]: ...
-    def heads(self) -> list[str]: ...
+__all__ = ["BuildReport", "build_site"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +44,7 @@ class BuildReport:
 
 
 def build_site(
-    site: Site, store: StoreLike, *, force: bool = False, say: Callable[[str], None] = lambda line: None
+    site: Site, store: Store, *, force: bool = False, say: Callable[[str], None] = lambda line: None
 ) -> BuildReport:
     """Build and verify `site/build`.
 
@@ -110,14 +101,16 @@ def _sources_stand(site: Site) -> bool:
     return True
 
 
-def _sources(site: Site, store: StoreLike) -> Sources:
+def _sources(site: Site, store: Store) -> Sources:
     files: dict[str, tuple[str, int]] = {}
     for artifact in store.artifacts():
         files[artifact.seal] = (_inside(store, artifact), artifact.path.stat().st_size)
-    return Sources(store.catalog(), load_queries(site.queries), files)
+    queries = load_queries(site.queries)
+    check_withdrawn(site.root, store, queries)
+    return Sources(store.catalog(), queries, files, withdrawn_items(store))
 
 
-def _inside(store: StoreLike, artifact: Any) -> str:
+def _inside(store: Store, artifact: Any) -> str:
     """The path of an artifact's file in the site: as in the store, so that the ledger still fits."""
     return f"artifacts/{artifact.path.resolve().relative_to(store.root.resolve()).as_posix()}"
 
@@ -150,7 +143,7 @@ def _finish(staging: Path) -> None:
         path.chmod(0o755 if path.is_dir() else 0o644)
 
 
-def _ship(staging: Path, site: Site, store: StoreLike, sources: Sources, shipped: Shipped) -> None:
+def _ship(staging: Path, site: Site, store: Store, sources: Sources, shipped: Shipped) -> None:
     """Everything an auditor needs: queries, rows, sources, cited artifacts with their inputs, the ledger."""
     for name in sorted(shipped.queries):
         _files.write_changed(staging / "queries" / f"{name}.sql", sources.queries[name].sql)
@@ -167,7 +160,7 @@ def _ship(staging: Path, site: Site, store: StoreLike, sources: Sources, shipped
             _files.copy_file(site.root / name, staging / "gate" / name)
 
 
-def _shipped_sources(sources: Sources, store: StoreLike, shipped: Shipped) -> Sources:
+def _shipped_sources(sources: Sources, store: Store, shipped: Shipped) -> Sources:
     """Sources over just what ships, as an auditor will have it: a query must not lean on what it does not
     cite.
     """
@@ -176,7 +169,7 @@ def _shipped_sources(sources: Sources, store: StoreLike, shipped: Shipped) -> So
     if ship == set(current):
         return sources
     catalog = Catalog.of([current[seal] for seal in sorted(ship)])
-    return Sources(catalog, sources.queries, sources.files)
+    return Sources(catalog, sources.queries, sources.files, sources.withdrawn)
 
 
 def _with_inputs(seals: set[str], by_seal: dict[str, Any]) -> set[str]:

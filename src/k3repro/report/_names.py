@@ -11,7 +11,7 @@ from k3repro.errors import InputError
 from k3repro.report._grammar import Grammar, names_only
 from k3repro.spec import vocabulary
 
-__all__ = ["Exemption", "load_exemptions", "load_grammar"]
+__all__ = ["Exemption", "load_exemptions", "load_grammar", "read_entries"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +30,22 @@ def load_grammar(folder: Path) -> Grammar:
     Raises:
         InputError: a term without a reason, or one that is a number.
     """
-    own = _entries(folder / "vocabulary.toml", "name", ("term", "reason"))
+    own = read_entries(folder / "vocabulary.toml", "name", ("term", "reason"))
     return Grammar(names_only(vocabulary()) | {entry["term"] for entry in own})
 
 
 def load_exemptions(folder: Path) -> list[Exemption]:
     """The exemptions of `folder/exemptions.toml`; none when there is no file."""
     keys = ("page", "element", "token", "reason")
-    return [Exemption(**entry) for entry in _entries(folder / "exemptions.toml", "exemption", keys)]
+    return [Exemption(**entry) for entry in read_entries(folder / "exemptions.toml", "exemption", keys)]
 
 
-def _entries(path: Path, table: str, keys: tuple[str, ...]) -> list[dict[str, str]]:
+def read_entries(path: Path, table: str, keys: tuple[str, ...]) -> list[dict[str, str]]:
+    """The entries of `[[table]]` in a TOML file, each with exactly these text keys; none without the file.
+
+    Raises:
+        InputError: an entry is incomplete.
+    """
     if not path.is_file():
         return []
     try:

@@ -137,6 +137,11 @@ class Page:
         """Whether a page of that name has a template."""
         return (self.site.pages / page).is_file()
 
+    def withdrawn(self) -> str:
+        """The artifacts that were withdrawn, struck through, with the reasons that the ledger gives."""
+        lines = "".join(self.sources.withdrawn.values())
+        return self._block(f"<ul>{lines}</ul>") if lines else "Nothing was withdrawn so far."
+
     def downloads(self, query: str) -> str:
         """Links to the rows and to the SQL of a query."""
         return (
@@ -205,7 +210,7 @@ def render_page(page: Page, template: str) -> str:
     environment = jinja2.Environment(
         undefined=jinja2.StrictUndefined, autoescape=False, keep_trailing_newline=True
     )
-    names = ("value", "table", "figure", "relation", "source", "sql", "exists")
+    names = ("value", "table", "figure", "relation", "source", "sql", "exists", "withdrawn")
     functions: dict[str, Any] = {name: getattr(page, name) for name in names}
     try:
         text = environment.from_string(template).render(**functions, tier=badge)

@@ -80,6 +80,7 @@ class Sources:
     catalog: Queryable
     queries: dict[str, Query]
     files: dict[str, tuple[str, int]] = field(default_factory=dict)  # seal -> (path in the site, bytes)
+    withdrawn: dict[str, str] = field(default_factory=dict)  # seal -> its line in the artifact browser
     _results: dict[str, Result] = field(default_factory=dict)
     _artifacts: dict[str, dict[str, Any]] | None = None
 
