@@ -230,3 +230,19 @@ def test_the_shipped_ledgers_are_toml_a_person_can_read():
         data = tomllib.loads(path.read_text(encoding="utf-8"))
         assert all(entry.get("of") or "same" in entry or "skip" in entry or "primary" in entry
                    for section in data["section"] for entry in section["claims"])  # fmt: skip
+
+
+def test_rules_hedges_and_keys_are_in_the_docs():
+    from pathlib import Path
+
+    text = (Path(__file__).resolve().parents[2] / "docs" / "claims.md").read_text(encoding="utf-8")
+    for word in (
+        *RULES,
+        *claims.HEDGES,
+        "premise",
+        "statistic",
+        "observations",
+        "assuming",
+        "tolerance_from",
+    ):
+        assert word in text, word

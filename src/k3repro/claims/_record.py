@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from k3repro.claims._artifacts import backer
 from k3repro.claims._audit import Step, Verdict, audit_ledger, headline
 from k3repro.claims._claim import Claim, Ledger
 from k3repro.claims._coverage import Coverage, coverage
@@ -18,7 +19,7 @@ from k3repro.claims._library import Library
 from k3repro.claims._render import show_interval, span_of
 from k3repro.claims._rules import rule_text
 from k3repro.claims._skeleton import Bone, Skeleton
-from k3repro.store import Artifact, Column, Schema, Store, Table, derivation
+from k3repro.store import Artifact, Catalog, Column, Schema, Store, Table, derivation
 
 __all__ = ["CLAIMS_SCHEMA", "SKELETON_SCHEMA", "audit_of_claims", "seal_audits"]
 
@@ -122,12 +123,15 @@ CLAIMS_SCHEMA = Schema(
 def audit_of_claims(inputs: Sequence[Artifact], *, ledger: str, primary: str = "") -> Mapping[str, Any]:
     """Judge a ledger (TOML text) against its skeleton and, for a secondary source, the primary ledger.
 
+    The first input is the skeleton, the others are measured artifacts that claims are bound to.
+
     Raises:
         LedgerError: a ledger is wrong, or a claim has no anchor in the skeleton.
     """
     read = read_ledger_text(ledger)
     skeleton = _skeleton(inputs[0])
-    verdicts = audit_ledger(read, primary=read_ledger_text(primary) if primary else None)
+    back = backer(_Sealed(inputs[1:])) if len(inputs) > 1 else None
+    verdicts = audit_ledger(read, primary=read_ledger_text(primary) if primary else None, back=back)
     cover = coverage(read, skeleton)
     chosen = {verdict.claim.id for verdict in headline(verdicts)}
     rows = [_claim_row(at, verdict, verdict.claim.id in chosen) for at, verdict in enumerate(verdicts)]
@@ -143,6 +147,19 @@ def audit_of_claims(inputs: Sequence[Artifact], *, ledger: str, primary: str = "
         "summary": [_summary(read, verdicts, cover, len(chosen))],
         "non_claims": rules,
     }
+
+
+class _Sealed:
+    """The inputs of the derivation as the audit's source of artifacts."""
+
+    def __init__(self, artifacts: Sequence[Artifact]) -> None:
+        self._catalog = Catalog.of(artifacts)
+
+    def query(self, sql: str) -> list[dict[str, Any]]:
+        return self._catalog.query(sql)
+
+    def withdrawn(self) -> Mapping[str, str]:
+        return {}
 
 
 def _skeleton(artifact: Artifact) -> Skeleton:
@@ -253,7 +270,14 @@ def _seal(store: Store, library: Library, name: str) -> Artifact:
     parameters = {"ledger": _text(ledger)}
     if ledger.primary:
         parameters["primary"] = _text(library.ledger(ledger.primary))
-    return store.derive(audit_of_claims, [numerals], subject=ledger.id, parameters=parameters)
+    inputs = [numerals, *_measured(store, ledger)]
+    return store.derive(audit_of_claims, inputs, subject=ledger.id, parameters=parameters)
+
+
+def _measured(store: Store, ledger: Ledger) -> list[Artifact]:
+    """Measured artifacts of the names that claims are bound to; simulated ones never settle a verdict."""
+    names = {b.artifact.partition("@")[0] for claim in ledger.claims.values() for b in claim.bindings}
+    return [a for a in store.artifacts() if a.name in names and "measured" in (a.tier, a.basis)]
 
 
 def _text(ledger: Ledger) -> str:

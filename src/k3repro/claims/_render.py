@@ -176,10 +176,23 @@ def _verdict_lines(verdict: Verdict, ledger: Ledger) -> Iterator[str]:
         for label, text in (("assuming", step.assuming), ("note", step.note)):
             if text:
                 yield f"      {label}: {text}"
+    for backing in verdict.backings:
+        yield f"      {_backing_line(backing, unit)}"
     if verdict.change:
         yield f"      smallest change: {verdict.change}"
     for note in (*verdict.notes, *([claim.note] if claim.note else [])):
         yield f"      note: {note}"
+
+
+def _backing_line(backing: Backing, unit: str) -> str:
+    seal = backing.seals[0][:12] if backing.seals else "?"
+    value = f"{float(backing.value):.5g}{unit}"
+    difference = "" if backing.difference is None else f", difference {float(backing.difference):+.4g}{unit}"
+    tolerance = (
+        f"tolerance {float(backing.tolerance):.0%} ({backing.tolerance_from})" if backing.tolerance else ""
+    )
+    given = ", ".join(filter(None, (f"n = {backing.n}", backing.relation, tolerance)))
+    return f"{backing.tier} artifact {seal}: {value}{difference}; {given}"
 
 
 def _inputs(step: Step, ledger: Ledger) -> list[dict[str, Any]]:
