@@ -43,13 +43,23 @@ class Artifact(Documented):
     def document(self) -> dict[str, Any]:
         """The meta document, checked against the seal."""
         with self.connect() as connection:
-            document, seal = read_document(connection, self.path)
+            text, _ = read_document(connection, self.path)
+        return self._checked(text)
+
+    def adopt(self, text: str) -> None:
+        """Take the text of the document from elsewhere; it must give the seal.
+
+        Raises:
+            ArtifactCorrupt: it does not.
+        """
+        self.__dict__["document"] = self._checked(text)
+
+    def _checked(self, text: str) -> dict[str, Any]:
+        seal = seal_digest(text)
         if self._expected and seal != self._expected:
-            raise ArtifactCorrupt(
-                f"holds seal {seal[:12]}, not {self._expected[:12]}",
-                where=str(self.path),
-                fix="Restore it from git.",
-            )
+            what = f"holds seal {seal[:12]}, not {self._expected[:12]}"
+            raise ArtifactCorrupt(what, where=str(self.path), fix="Restore it from git.")
+        document: dict[str, Any] = json.loads(text)
         return document
 
     @cached_property
@@ -83,8 +93,8 @@ class Artifact(Documented):
 
 def read_document(
     connection: duckdb.DuckDBPyConnection, path: Path, source: str = ""
-) -> tuple[dict[str, Any], str]:
-    """The meta document and its seal.
+) -> tuple[str, dict[str, Any]]:
+    """The meta document of an open file, as text and as data.
 
     Raises:
         ArtifactCorrupt: no meta table, not JSON, or the document does not give the seal beside it.
@@ -95,14 +105,12 @@ def read_document(
     except (duckdb.Error, ValueError):
         document = row = None
     if row is None or not isinstance(document, dict):
-        raise ArtifactCorrupt(
-            "no readable meta table", where=str(path), fix="This is not a sealed k3repro artifact."
-        )
+        fix = "This is not a sealed k3repro artifact."
+        raise ArtifactCorrupt("no readable meta table", where=str(path), fix=fix)
     if seal_digest(row[1]) != row[0]:
-        raise ArtifactCorrupt(
-            "the meta document does not give its seal", where=str(path), fix="Restore the file from git."
-        )
-    return document, str(row[0])
+        fix = "Restore the file from git."
+        raise ArtifactCorrupt("the meta document does not give its seal", where=str(path), fix=fix)
+    return str(row[1]), document
 
 
 def digest_of(connection: duckdb.DuckDBPyConnection, schema: Schema, path: Path, source: str = "") -> str:

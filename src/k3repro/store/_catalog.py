@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,15 +18,15 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from k3repro.errors import InputError, StoreError
-from k3repro.store._artifact import Artifact
-from k3repro.store._duck import connect_memory, connect_read_only, literal, quoted, result_rows
+from k3repro.store._artifact import Artifact, read_document
+from k3repro.store._duck import attached, connect_memory, connect_read_only, literal, quoted, result_rows
 from k3repro.store._files import disk_errors, locked
 from k3repro.store._schema import canonical_json
 
 if TYPE_CHECKING:
     from k3repro.store._store import Store
 
-VERSION = 1
+VERSION = 2
 _ARTIFACTS_DDL = """(seal VARCHAR, data VARCHAR, name VARCHAR, subject VARCHAR, kind VARCHAR, tier VARCHAR,
  basis VARCHAR, run_id VARCHAR, clock VARCHAR, verdict_ok BOOLEAN, producer VARCHAR, inputs VARCHAR[],
  parameters VARCHAR, serve VARCHAR, citation VARCHAR, verdict VARCHAR, environment VARCHAR, rows VARCHAR)"""
@@ -77,9 +76,7 @@ class Catalog:
 
     def tables(self) -> list[str]:
         """The names that a query can read from, sorted."""
-        sql = (
-            "SELECT table_name FROM duckdb_tables() WHERE NOT internal AND table_name <> '_filled' ORDER BY 1"
-        )
+        sql = "SELECT table_name FROM duckdb_tables() WHERE NOT starts_with(table_name, '_') ORDER BY 1"
         return [str(row[0]) for row in self._connection.execute(sql).fetchall()]
 
     def close(self) -> None:
@@ -134,6 +131,7 @@ def _fill_file(path: Path, artifacts: Sequence[Artifact]) -> None:
 
 def fill(connection: duckdb.DuckDBPyConnection, artifacts: Sequence[Artifact]) -> None:
     """Bring the tables of a catalog to exactly these artifacts, in (subject, run, seal, key) order."""
+    _read_documents(connection, artifacts)
     connection.execute("CREATE TABLE IF NOT EXISTS _filled (view VARCHAR, artifact VARCHAR, seals VARCHAR)")
     filled = {row[0]: (row[1], json.loads(row[2])) for row in connection.execute("FROM _filled").fetchall()}
     groups = _groups(artifacts)
@@ -149,6 +147,19 @@ def fill(connection: duckdb.DuckDBPyConnection, artifacts: Sequence[Artifact]) -
                 "INSERT INTO _filled VALUES (?, ?, ?)", [view, members[0].name, json.dumps(seals)]
             )
     _fill_artifacts(connection, artifacts)
+
+
+def _read_documents(connection: duckdb.DuckDBPyConnection, artifacts: Sequence[Artifact]) -> None:
+    """Give every artifact its document: from the cache where it is known, else from its file."""
+    connection.execute("CREATE TABLE IF NOT EXISTS _documents (seal VARCHAR, document VARCHAR)")
+    known = dict(connection.execute("FROM _documents").fetchall())
+    for artifact in artifacts:
+        text = known.get(artifact.seal)
+        if text is None:
+            with attached(connection, artifact.path) as source:
+                text, _ = read_document(connection, artifact.path, f"{source}.")
+            connection.execute("INSERT INTO _documents VALUES (?, ?)", [artifact.seal, text])
+        artifact.adopt(text)
 
 
 def _groups(artifacts: Sequence[Artifact]) -> dict[str, tuple[str, list[Artifact]]]:
@@ -211,16 +222,6 @@ def _copy_rows(connection: duckdb.DuckDBPyConnection, view: str, table: str, mem
         connection.execute(
             f"INSERT INTO {quoted(view)} BY NAME SELECT {fixed}, * FROM {source}.{quoted(table)}"
         )
-
-
-@contextmanager
-def attached(connection: duckdb.DuckDBPyConnection, path: Path) -> Iterator[str]:
-    """A file attached read-only under a name that stands for it."""
-    connection.execute(f"ATTACH {literal(str(path))} AS source (READ_ONLY)")
-    try:
-        yield "source"
-    finally:
-        connection.execute("DETACH source")
 
 
 def _fill_artifacts(connection: duckdb.DuckDBPyConnection, artifacts: Sequence[Artifact]) -> None:

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,27 @@ def connect_read_only(path: Path) -> duckdb.DuckDBPyConnection:
         return _configured(duckdb.connect(str(path), read_only=True, config=dict(_READ_CONFIG)))
     except (duckdb.Error, RuntimeError, MemoryError) as error:
         raise open_error(path, str(error)) from None
+
+
+@contextmanager
+def attached(connection: duckdb.DuckDBPyConnection, path: Path, name: str = "source") -> Iterator[str]:
+    """A file attached read-only under `name`: many times cheaper than a connection of its own.
+
+    Raises:
+        ArtifactMissing, ArtifactCorrupt, StoreError: as `connect_read_only`.
+    """
+    if not path.is_file():
+        raise ArtifactMissing(
+            "no such file", where=str(path), fix="Run the stage that seals it, or restore it from git."
+        )
+    try:
+        connection.execute(f"ATTACH {literal(str(path))} AS {name} (READ_ONLY)")
+    except duckdb.Error as error:
+        raise open_error(path, str(error)) from None
+    try:
+        yield name
+    finally:
+        connection.execute(f"DETACH {name}")
 
 
 def open_error(path: Path, message: str) -> StoreError:

@@ -21,7 +21,7 @@ from k3repro.errors import ArtifactRefused, InputError, K3Error
 from k3repro.store._artifact import Artifact, digest_of, read_document
 from k3repro.store._catalog import fill
 from k3repro.store._duck import literal, result_rows
-from k3repro.store._foreign import foreign_objects
+from k3repro.store._foreign import foreign_objects, macros
 from k3repro.store._policy import EPOCH
 from k3repro.store._schema import Schema
 
@@ -106,9 +106,9 @@ def _inspect(connection: duckdb.DuckDBPyConnection, path: Path, recount: bool) -
     except duckdb.Error as error:
         raise ArtifactRefused(f"DuckDB does not open it: {' '.join(str(error).split())[:200]}") from None
     try:
-        document, _ = read_document(connection, path, "inspected.")
+        _, document = read_document(connection, path, "inspected.")
         schema = _schema(document)
-        for what in foreign_objects(connection, schema, "inspected"):
+        for what in foreign_objects(connection, schema, "inspected", macros(connection)):
             raise ArtifactRefused(what, fix="Only base tables of a declared schema are opened.")
         return document, digest_of(connection, schema, path, "inspected.") if recount else ""
     finally:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from k3repro.errors import ArtifactCorrupt, InputError, StoreError
+from k3repro.errors import ArtifactCorrupt, InputError, K3Error, StoreError
 from k3repro.store._artifact import Artifact, digest_of, read_document
+from k3repro.store._canonical import seal_digest
 from k3repro.store._derive import PACKAGES, recompute
-from k3repro.store._duck import connect_read_only
+from k3repro.store._duck import attached, connect_memory
 from k3repro.store._files import file_sha256, write_atomic
 from k3repro.store._findings import RESTORE, Finding
-from k3repro.store._foreign import foreign_objects
+from k3repro.store._foreign import foreign_objects, macros
 from k3repro.store._ledger import KINDS, Entry
 from k3repro.store._schema import Schema
 from k3repro.store._tier import tier_of, weakest
@@ -25,6 +26,8 @@ from k3repro.store._tier import tier_of, weakest
 if TYPE_CHECKING:
     from k3repro.store._store import Store
 
+Macros = Mapping[str, list[str]]
+_GROUP = 32
 _MIRRORED = ("data", "name", "subject", "tier", "basis", "run_id", "clock", "inputs", "rows")
 
 
@@ -36,14 +39,11 @@ def verify_store(store: Store, *, full: bool = False, known_heads: Iterable[str]
     findings += _stray_files(store, seals)
     findings += _reference_findings(store, seals)
     cache = {} if full else _load_cache(store)
-    fresh: dict[str, list[Any]] = {}
-    for entry in seals.values():
-        stamp = _stamp(store, entry)
-        if stamp is not None and cache.get(entry.seal) == stamp:
-            fresh[entry.seal] = stamp
-            continue
-        wrong = list(_artifact_findings(store, entry))
+    stamps = {seal: _stamp(store, entry) for seal, entry in seals.items()}
+    fresh = {seal: stamp for seal, stamp in stamps.items() if stamp is not None and cache.get(seal) == stamp}
+    for entry, wrong in _examined(store, [entry for seal, entry in seals.items() if seal not in fresh]):
         findings += wrong
+        stamp = stamps[entry.seal]
         if not wrong and stamp is not None and stamp == _stamp(store, entry):
             fresh[entry.seal] = stamp
     with contextlib.suppress(StoreError):
@@ -151,54 +151,73 @@ def _reference_findings(store: Store, seals: Mapping[str, Entry]) -> Iterator[Fi
             )
 
 
-def _artifact_findings(store: Store, entry: Entry) -> Iterator[Finding]:
+def _examined(store: Store, entries: Sequence[Entry]) -> Iterator[tuple[Entry, list[Finding]]]:
+    """Every entry with what is wrong with its file; files are attached to one connection, in groups."""
+    with connect_memory() as connection:
+        for low in range(0, len(entries), _GROUP):
+            group = entries[low : low + _GROUP]
+            with contextlib.ExitStack() as stack:
+                wrong = {e.seal: _attach(store, e, f"f{i}", connection, stack) for i, e in enumerate(group)}
+                known = macros(connection)
+                for i, entry in enumerate(group):
+                    if not wrong[entry.seal]:
+                        wrong[entry.seal] = _contents(store, entry, f"f{i}", connection, known)
+            yield from ((entry, wrong[entry.seal]) for entry in group)
+
+
+def _attach(
+    store: Store, entry: Entry, name: str, connection: duckdb.DuckDBPyConnection, stack: contextlib.ExitStack
+) -> list[Finding]:
+    """Attach the file when its bytes are the sealed ones; others are not given to DuckDB at all."""
     where = str(entry.body.get("file"))
     try:
         path = _file(store, entry)
         if not path.is_file():
-            yield Finding("file-missing", where, f"sealed as {entry.seal[:12]} and gone")
-            return
-        # A file whose bytes are not the sealed ones is not given to DuckDB at all.
+            return [Finding("file-missing", where, f"sealed as {entry.seal[:12]} and gone")]
         if file_sha256(path) != entry.body.get("file_sha256"):
-            yield Finding("file-changed", where, "the file's bytes are not the sealed ones")
-            return
-        yield from _content_findings(store, entry, path, where)
-    except (StoreError, InputError) as error:
-        yield Finding("artifact-corrupt", where, error.what, error.fix or RESTORE)
-    except (duckdb.Error, KeyError, TypeError, ValueError, OSError) as error:
-        yield Finding(
-            "artifact-corrupt",
-            where,
-            f"not readable: {type(error).__name__}: {' '.join(str(error).split())[:200]}",
-        )
+            return [Finding("file-changed", where, "the file's bytes are not the sealed ones")]
+        stack.enter_context(attached(connection, path, name))
+    except (StoreError, OSError) as error:
+        return [_corrupt(where, error)]
+    return []
 
 
-def _content_findings(store: Store, entry: Entry, path: Path, where: str) -> Iterator[Finding]:
-    with connect_read_only(path) as connection:
-        document, seal = read_document(connection, path)
-        if seal != entry.seal:
-            yield Finding("seal-differs", where, f"holds seal {seal[:12]}, the ledger says {entry.seal[:12]}")
-        for field in _MIRRORED:
-            if document[field] != entry.body.get(field):
-                yield Finding(
-                    "ledger-differs",
-                    where,
-                    f"{field} is {document[field]!r} in the file, {entry.body.get(field)!r} in the ledger",
-                )
-        schema = Schema.from_json(document["schema"])
-        yield from (
-            Finding("file-foreign", where, what) for what in foreign_objects(connection, schema, path.stem)
-        )
-        if (data := digest_of(connection, schema, path)) != document["data"]:
-            yield Finding(
-                "data-differs",
-                where,
-                f"rows give data digest {data[:12]}, sealed was {document['data'][:12]}",
-            )
-    yield from (
-        Finding("tier-wrong", where, what, "Retract it with a reason.")
-        for what in _tier_findings(store, document)
-    )
+def _contents(
+    store: Store, entry: Entry, name: str, connection: duckdb.DuckDBPyConnection, known: Macros
+) -> list[Finding]:
+    where = str(entry.body.get("file"))
+    try:
+        return list(_content_findings(store, entry, name, connection, known))
+    except (K3Error, duckdb.Error, KeyError, TypeError, ValueError, AttributeError) as error:
+        return [_corrupt(where, error)]
+
+
+def _corrupt(where: str, error: Exception) -> Finding:
+    if isinstance(error, K3Error):
+        return Finding("artifact-corrupt", where, error.what, error.fix or RESTORE)
+    what = f"not readable: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    return Finding("artifact-corrupt", where, what)
+
+
+def _content_findings(
+    store: Store, entry: Entry, name: str, connection: duckdb.DuckDBPyConnection, known: Macros
+) -> Iterator[Finding]:
+    where, source = str(entry.body.get("file")), f"{name}."
+    text, document = read_document(connection, _file(store, entry), source)
+    if (seal := seal_digest(text)) != entry.seal:
+        yield Finding("seal-differs", where, f"holds seal {seal[:12]}, the ledger says {entry.seal[:12]}")
+    for field in _MIRRORED:
+        if document[field] != entry.body.get(field):
+            what = f"{field} is {document[field]!r} in the file, {entry.body.get(field)!r} in the ledger"
+            yield Finding("ledger-differs", where, what)
+    schema = Schema.from_json(document["schema"])
+    for what in foreign_objects(connection, schema, name, known):
+        yield Finding("file-foreign", where, what)
+    if (data := digest_of(connection, schema, _file(store, entry), source)) != document["data"]:
+        what = f"rows give data digest {data[:12]}, sealed was {document['data'][:12]}"
+        yield Finding("data-differs", where, what)
+    for what in _tier_findings(store, document):
+        yield Finding("tier-wrong", where, what, "Retract it with a reason.")
 
 
 def _tier_findings(store: Store, document: Mapping[str, Any]) -> Iterator[str]:
