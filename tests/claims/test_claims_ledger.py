@@ -5,7 +5,7 @@ from claims_ledgers import HEAD, ledger_text
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k3repro.claims import LedgerError, read_ledger, read_ledger_text
+from k3repro.claims import LedgerError, audit_ledger, read_ledger, read_ledger_text
 from k3repro.errors import K3Error
 
 SUM = (
@@ -50,7 +50,7 @@ def test_mentions_inherit_unit_and_kind():
         ('id = "c", printed = "1", unit = "GiB", from = ["a * b"]', "K3C503", "byte"),
         ('id = "c", printed = "1", unit = "GiB/GPU", from = ["a"]', "K3C503", "GPU"),
         ('id = "c", printed = "137.5", unit = "GiB", from = ["a * b / (b - b)"]', "K3C506", "any value"),
-        ('id = "c", printed = "x"', "K3C507", "no numeral"),
+        ('id = "c", printed = "x"', "K3C507", "not one numeral"),
         ('id = "c", printed = "1", unit = "parsec"', "K3C507", "parsec"),
         ('id = "c", printed = "1", kind = "guess"', "K3C507", "guess"),
         ('id = "c", printed = "1", hedge = "perhaps"', "K3C507", "perhaps"),
@@ -101,6 +101,20 @@ def test_a_rule_counts_what_it_explains():
 def test_a_numeral_is_claimed_once():
     text = ledger_text(*SUM) + '\n[[section]]\nat = "top"\nclaims = [{ n = 1, id = "z", printed = "84.2" }]\n'
     assert "covered twice" in str(failure(text))
+
+
+def test_words_amount_to_numbers_and_need_no_numeral():
+    ledger = read_ledger_text(
+        ledger_text(
+            'id = "a", printed = "5", unit = "s"',
+            'id = "b", printed = "7", unit = "s"',
+        ).replace(
+            "\n]",
+            '\n  { n = 0, id = "o", printed = "slower", amount = "0", unit = "s", kind = "ordering", from = ["< b - a"] },\n]',
+        )
+    )  # noqa: E501
+    assert ledger.claims["o"].place == "top#0/o" and len(ledger.tokens) == 2
+    assert [v.verdict for v in audit_ledger(ledger)][-1] == "supported"
 
 
 def test_tables_expand_to_cells_and_row_checks():

@@ -27,7 +27,7 @@ KINDS = (
     "exponent",
     "setting",
 )
-_EXACT_KINDS = ("exact", "count", "setting")
+_EXACT_KINDS = ("exact", "count", "setting", "ordering")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,7 @@ class Claim:
     """One printed number: its text, unit and kind, where it stands, and what it follows from.
 
     `same` names the claim that this mention repeats. `of` says in our own words what the number is about.
+    `amount` is the number that a word amounts to ("linear" to an exponent of 1), where none is printed.
     """
 
     id: str
@@ -110,20 +111,23 @@ class Claim:
     primary: str = ""
     context: str = ""
     note: str = ""
+    amount: str = ""
 
     @property
     def value(self) -> Fraction:
         """The printed number in its printed unit."""
-        return value_of(self.printed)
+        return value_of(self.amount or self.printed)
 
     @property
     def ulp(self) -> Fraction:
         """One unit of the last printed place, in the printed unit; a word for a fraction is exact."""
-        return _ulp(self.printed)
+        return _ulp(self.amount or self.printed)
 
     def span(self, times: int = 1) -> Span:
         """The values the print stands for, in base units, with its tolerance taken `times` times."""
-        return _span(self.printed, self.hedge, self.kind in _EXACT_KINDS, self.unit.factor, times)
+        return _span(
+            self.amount or self.printed, self.hedge, self.kind in _EXACT_KINDS, self.unit.factor, times
+        )
 
     @property
     def measure(self) -> Measure:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
+from keyword import iskeyword
 
 from k3repro.claims._hedges import HEDGES
 from k3repro.claims._source import Located, Source
@@ -67,7 +69,8 @@ class Draft:
 
 def draft_ledger(name: str, source: Source) -> Draft:
     """A draft for `k3repro audit claims`: it parses, covers every numeral, and relates none of them."""
-    entries = [_Entry.of(item) for item in source.located]
+    heads = {(c.table, c.column): c.text for c in source.cells if c.row == 0}
+    entries = [_Entry.of(item, heads) for item in source.located]
     references = sum(entry.reference for entry in entries)
     with_unit = sum(bool(entry.unit) for entry in entries if not entry.reference)
     with_hedge = sum(bool(entry.hedge) for entry in entries)
@@ -112,8 +115,9 @@ class _Entry:
     reference: bool
 
     @classmethod
-    def of(cls, item: Located) -> _Entry:
-        return cls(item, _unit(item), _hedge(item.before), bool(_REFERENCE.search(item.before.rstrip())))
+    def of(cls, item: Located, heads: Mapping[tuple[str, int], str]) -> _Entry:
+        unit = _unit(item.numeral.suffix, item.following) or _head_unit(item.place, heads)
+        return cls(item, unit, _hedge(item.before), bool(_REFERENCE.search(item.before.rstrip())))
 
     @property
     def section(self) -> str:
@@ -134,26 +138,40 @@ class _Entry:
 
 
 def _identity(place: str) -> str:
-    words = [word for word in re.split(r"[^a-z0-9]+", place.lower()) if word]
-    return ".".join(f"n{word}" if word[0].isdigit() else f"{word}_" for word in words)
+    """`at-a-glance/t1.r2.c0#1` as an id: `at_a_glance.t1.r2.c0.n1`."""
+    base, _, number = place.partition("#")
+    section, _, cell = base.partition("/")
+    name = re.sub(r"\W+", "_", section)
+    name = name if name[:1].isalpha() and not iskeyword(name) else f"s_{name}"
+    return ".".join(filter(None, (name, cell, f"n{number}")))
 
 
-def _unit(item: Located) -> str:
+def _unit(suffix: str, following: str) -> str:
     """The unit printed after the numeral: its suffix, else a following word that is a unit."""
-    suffix = item.numeral.suffix.replace("×", "x")
+    suffix = suffix.replace("×", "x")
     if suffix and suffix not in ("K", "k", "M", "B", "T"):
         return suffix if _known(suffix) else ""
-    after = re.match(
-        r"[\s-]*([A-Za-z%/]+(?:\s?/\s?[A-Za-z]+)?)(\s+per\s+(?:second|token|GPU))?", item.following
+    match = re.match(
+        r"[^\S\t\n]*-?([A-Za-z%]+(?:\s?/\s?[A-Za-z]+)?)(?:\s+per\s+(second|token|GPU))?", following
     )
-    if after is None:
+    if match is None:
         return ""
-    word = _UNIT_WORDS.get(after.group(1), after.group(1)).replace(" ", "")
-    per = _UNIT_WORDS.get(
-        (after.group(2) or "").replace("per", "").strip(), (after.group(2) or "").replace("per", "").strip()
-    )
+    word = _UNIT_WORDS.get(match.group(1), match.group(1)).replace(" ", "")
+    per = _UNIT_WORDS.get(match.group(2) or "", match.group(2) or "")
     unit = f"{word}/{per}" if per else word
-    return unit if word.lower() not in _NOT_UNITS and _known(unit) else "s" if after.group(1) == "s" else ""
+    return unit if match.group(1) == "s" or (word.lower() not in _NOT_UNITS and _known(unit)) else ""
+
+
+def _head_unit(place: str, heads: Mapping[tuple[str, int], str]) -> str:
+    """The unit that a table names in the head of the column: `total (tokens/s)`, `TTFT s`."""
+    match = re.fullmatch(r"(.+)\.r[1-9]\d*\.c(\d+)#\d+", place)
+    head = heads.get((match.group(1), int(match.group(2))), "") if match else ""
+    words = re.findall(r"[A-Za-z%]+(?:/[A-Za-z]+)?", head)
+    return next((word for word in reversed(words) if _counts_as_unit(word)), "")
+
+
+def _counts_as_unit(word: str) -> bool:
+    return word == "s" or (word.lower() not in _NOT_UNITS and _known(word))
 
 
 def _known(unit: str) -> bool:

@@ -30,6 +30,7 @@ _LEDGER = {"id", "title", "sha256", "date", "primary", "about"}
 _CLAIM = {
     "n",
     "cell",
+    "amount",
     "id",
     "printed",
     "unit",
@@ -183,14 +184,16 @@ class _Reader:
             if not isinstance(entry.get("n"), int):
                 raise _fail("a claim needs n, its position among the numerals of the section", where)
             cell = f".{entry['cell']}" if "cell" in entry else ""
-            self._claim(entry, f"{at}{cell}#{entry['n']}", entry)
+            word = f"/{entry.get('id')}" if "amount" in entry else ""
+            self._claim(entry, f"{at}{cell}#{entry['n']}{word}", entry)
 
     def _claim(self, entry: Mapping[str, Any], place: str, spec: Mapping[str, Any]) -> None:
         where = f"{self.path}: {place}"
         printed = _text(entry, "printed", where)
         if place in self.tokens:
             raise _fail("is covered twice", where)
-        self.tokens[place] = printed
+        if "amount" not in spec:
+            self.tokens[place] = printed
         if "skip" in spec:
             self.skips.setdefault(str(spec["skip"]), []).append(place)
             return
@@ -208,8 +211,9 @@ class _Reader:
             raise _fail(f"has the unknown kind {kind!r}", where, f"Known: {', '.join(KINDS)}.")
         if hedge and hedge not in HEDGES:
             raise _fail(f"has the unknown hedge {hedge!r}", where, f"Known: {', '.join(HEDGES)}.")
-        if not numerals(printed) and spec.get("kind") != "ordering":
-            raise _fail(f"prints {printed!r}, which holds no numeral", where)
+        if len(numerals(spec.get("amount", printed))) != 1:
+            fix = "A word such as linear needs amount, the number it amounts to, and n = 0."
+            raise _fail(f"prints {printed!r}, which is not one numeral", where, fix)
         return Claim(
             id=identity,
             place=place,
@@ -224,6 +228,7 @@ class _Reader:
             primary=spec.get("primary", ""),
             context=spec.get("context", ""),
             note=spec.get("note", ""),
+            amount=spec.get("amount", ""),
             relations=tuple(self._relation(identity, item, where) for item in _items(spec.get("from", []))),
             bindings=tuple(self._binding(item, where) for item in _items(spec.get("artifact", []))),
         )
