@@ -54,7 +54,7 @@ CELLS = (
     markdown(f"# A wave\n\nProse with *stress*.\n\n## Sweep {EVIL}\n\n<b onclick='x'>raw</b>"),
     code(
         "x = 74  # <b>\n\n\tif x:\n    pass",
-        stream(f"took 74 ms {EVIL} | `a` **b**\n\n   \n"),
+        stream(f"\x1b[31mtook\x1b[0m 74 ms \x00\x07 {EVIL} | `a` **b**\n\n   \n"),
         {"output_type": "display_data", "metadata": {}, "data": {"text/html": EVIL, "text/plain": "Table 74"}},
         {"output_type": "display_data", "metadata": {}, "data": {"application/javascript": EVIL}},
     ),

@@ -11,10 +11,18 @@ from typing import Any
 # Characters that Markdown's inline patterns would act on before they reach raw HTML.
 _MARKDOWN = {ord(c): f"&#{ord(c)};" for c in "`[]\\|*_{}~^\n\r\t"}
 
+# Control characters have no place in HTML; browsers and parsers each drop or replace them in their own way.
+_CONTROL = dict.fromkeys((*range(9), 11, 12, *range(14, 32), *range(127, 160)), "�")
+
+
+def printable(text: str) -> str:
+    """`text` with every control character but tab and line ends replaced by U+FFFD."""
+    return text.translate(_CONTROL)
+
 
 def escape(text: object) -> str:
     """`text` for an element or a quoted attribute, inert for Markdown, HTML and Jinja alike."""
-    return html.escape(str(text), quote=True).translate(_MARKDOWN)
+    return html.escape(printable(str(text)), quote=True).translate(_MARKDOWN)
 
 
 def attributes(pairs: dict[str, object]) -> str:

@@ -5,6 +5,7 @@ text.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from k3repro.report._sources import Sources
 
 __all__ = ["MIME", "notebook_pages"]
 
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 MIME = "application/vnd.k3repro.v1+json"
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 
@@ -117,7 +119,7 @@ def _code_cell(
             yield _bound(bound, page, figures)
         else:
             printed.append(_plain(output))
-    if text := "".join(printed):
+    if text := _ANSI.sub("", "".join(printed)):
         code = page.code(f"{place}.output.txt", text)
         yield f'<details class="k3-code"><summary>Printed by this cell</summary>{code}</details>'
 

@@ -13,7 +13,7 @@ import jinja2
 from k3repro.errors import InputError, K3Error
 from k3repro.report._csv import rows_csv
 from k3repro.report._figures import Drawer, empty_html, figure_html, load_figure
-from k3repro.report._markup import attributes, escape, script_json, sha256
+from k3repro.report._markup import attributes, escape, printable, script_json, sha256
 from k3repro.report._site import Site
 from k3repro.report._sources import Sources
 from k3repro.report._tables import block_id, table_html
@@ -119,6 +119,7 @@ class Page:
 
     def code(self, path: str, text: str, language: str = "") -> str:
         """`text` as source code, shipped below `sources/` so that audit can compare."""
+        text = printable(text)
         self.shipped.sources[path] = text
         pairs: dict[str, object] = {
             "data-source": path,
