@@ -104,15 +104,11 @@ def test_a_numeral_is_claimed_once():
 
 
 def test_words_amount_to_numbers_and_need_no_numeral():
-    ledger = read_ledger_text(
-        ledger_text(
-            'id = "a", printed = "5", unit = "s"',
-            'id = "b", printed = "7", unit = "s"',
-        ).replace(
-            "\n]",
-            '\n  { n = 0, id = "o", printed = "slower", amount = "0", unit = "s", kind = "ordering", from = ["< b - a"] },\n]',
-        )
-    )  # noqa: E501
+    text = ledger_text('id = "a", printed = "5", unit = "s"', 'id = "b", printed = "7", unit = "s"')
+    word = (
+        'n = 0, id = "o", printed = "slower", amount = "0", unit = "s", kind = "ordering", from = ["< b - a"]'
+    )
+    ledger = read_ledger_text(text.replace("\n]", f"\n  {{ {word} }},\n]"))
     assert ledger.claims["o"].place == "top#0/o" and len(ledger.tokens) == 2
     assert [v.verdict for v in audit_ledger(ledger)][-1] == "supported"
 
