@@ -63,6 +63,9 @@ def test_the_estimate_is_what_is_sent(store: Store, name: str) -> None:
 def test_speed_is_not_measured_before_a_passing_gate_of_this_very_serve(store: Store) -> None:
     with pytest.raises(GateFailed, match="no passing needle-gate"):
         run_probe("envelope", target=TWIN, store=store, concurrency=(1,), osl=4)
+    gate(store, concurrency=(1,))
+    with pytest.raises(GateFailed):  # nothing was in flight together
+        run_probe("envelope", target=TWIN, store=store, concurrency=(1,), osl=4)
     gate(store)
     with pytest.raises(GateFailed):
         run_probe("envelope", target="twin:mi325x?max_num_seqs=4", store=store, concurrency=(1,), osl=4)

@@ -13,7 +13,7 @@ from k3repro.probes import envelope, latency, needle_gate, osl_sweep
 from k3repro.probes._instrument import instrument
 from k3repro.probes._session import Session
 from k3repro.probes.interrupt import Interrupt
-from k3repro.probes.plan import as_parameters, estimate
+from k3repro.probes.plan import as_parameters, estimate, whole
 from k3repro.probes.progress import Progress, Silent
 from k3repro.serve import facts
 from k3repro.store import Artifact, Header, Run, Store
@@ -95,7 +95,7 @@ def run_probe(
 
 
 def _carry_out(probe: ModuleType, chosen: Any, session: Session, run: Run, unsafe: bool) -> Artifact:
-    session.progress.begin(probe.NAME, probe.plan(chosen))
+    session.progress.begin(probe.NAME, whole(probe.plan(chosen)))
     verdict: dict[str, Any] = {"ok": False, "reasons": ["stopped"]}
     try:
         session.recover()
@@ -120,7 +120,15 @@ def serve_facts(target: Any) -> dict[str, Any]:
 
 
 def passing_gate(store: Store, subject: str, serve_id: str) -> Artifact | None:
-    """The newest needle-gate artifact of this very serve whose verdict is ok; None when there is none."""
-    found = store.artifacts(name=needle_gate.NAME, subject=subject)
-    passed = [gate for gate in found if gate.verdict.get("ok") and gate.serve.get("id") == serve_id]
-    return passed[-1] if passed else None
+    """The strongest current needle-gate of this very serve whose verdict is ok; None when there is none.
+
+    A gate that never had requests in flight together says nothing about mixing them, so it does not count.
+    """
+    passed = [
+        gate
+        for gate in store.artifacts(name=needle_gate.NAME, subject=subject)
+        if gate.verdict.get("ok")
+        and gate.serve.get("id") == serve_id
+        and max(gate.parameters["concurrency"]) > 1
+    ]
+    return max(passed, key=lambda gate: (gate.verdict["total"], gate.seal), default=None)

@@ -86,6 +86,14 @@ class Session:
                     reason, where=rung.name, fix="Relaunch the serve; a degraded serve is not measured."
                 )
 
+    def ladder(self, rungs: Sequence[Rung]) -> None:
+        """A whole ladder of plain prompts: calibrate, canary, the rungs, canary."""
+        self.calibrate()
+        self.canary("before")
+        for rung in rungs:
+            self.rung(rung, self.requests(rung))
+        self.canary("after")
+
     def recover(self) -> None:
         """After an aborted wave the canary decides whether the serve still works."""
         if self.run.serve.get("suspect") and not self.virtual:

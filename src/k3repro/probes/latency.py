@@ -48,11 +48,7 @@ def plan(parameters: Parameters) -> list[Rung]:
 
 def procedure(session: Session, parameters: Parameters) -> None:
     """Calibrate, canary, the ladder, canary."""
-    session.calibrate()
-    session.canary("before")
-    for rung in plan(parameters):
-        session.rung(rung, session.requests(rung))
-    session.canary("after")
+    session.ladder(plan(parameters))
 
 
 def verdict(session: Session, parameters: Parameters) -> dict[str, Any]:
