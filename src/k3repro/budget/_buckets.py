@@ -11,8 +11,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
-from k3repro.budget._header import TensorEntry
 from k3repro.budget._price import parameters_of
 from k3repro.spec import Model
 
@@ -120,36 +120,35 @@ class Bucketer:
     _mtp: set[int] = field(default_factory=set)
     _dtypes: Counter[str] = field(default_factory=Counter)
     _unknown: list[str] = field(default_factory=list)
-    _where: dict[str, tuple[int, str]] = field(default_factory=dict)
     _tensors: int = 0
 
-    def add(self, tensors: Iterable[TensorEntry]) -> None:
-        """Count tensors."""
-        for name, dtype, shape, nbytes in tensors:
-            place = self._place(name)
-            bucket = self._sums.get(place)
-            if bucket is None:
-                bucket = self._sums[place] = Bucket()
-            bucket.tensors += 1
-            bucket.bytes += nbytes
-            bucket.parameters += parameters_of(name, dtype, math.prod(shape))
-            self._dtypes[dtype] += nbytes
-            self._tensors += 1
+    def add(self, tensors: Iterable[tuple[str, str, tuple[int, ...], int]]) -> None:
+        """Count tensors. Experts of a layer that differ in their number only are counted together."""
+        groups: dict[tuple[object, ...], list[Any]] = {}
+        for entry in tensors:
+            name = entry[0]
+            cut = name.find(".experts.")
+            key = (name[:cut], name[name.rfind(".") :], entry[1], entry[2]) if cut >= 0 else entry
+            found = groups.get(key)
+            if found is None:
+                groups[key] = [entry, 1, [name] if cut >= 0 else None]
+            else:
+                found[1] += 1
+                found[2].append(name)
+        for entry, count, names in groups.values():
+            self._count(entry, count, names or [entry[0]])
 
-    def _place(self, name: str) -> tuple[int, str]:
-        """(layer or -1, component); experts of a layer share one answer, which is what makes this fast."""
-        cut = name.find(".experts.")
-        key = name[:cut] if cut >= 0 else name
-        place = self._where.get(key) if cut >= 0 else None
-        if place is None:
-            place = self._classify(name)
-            if cut >= 0:
-                self._where[key] = place
-            if place[1] == "unknown":
-                self._unknown.append(name)
-        elif place[1] == "unknown":
-            self._unknown.append(name)
-        return place
+    def _count(self, entry: tuple[str, str, tuple[int, ...], int], count: int, names: list[str]) -> None:
+        name, dtype, shape, nbytes = entry
+        place = self._classify(name)
+        bucket = self._sums.setdefault(place, Bucket())
+        bucket.tensors += count
+        bucket.bytes += count * nbytes
+        bucket.parameters += count * parameters_of(name, dtype, math.prod(shape))
+        self._dtypes[dtype] += count * nbytes
+        self._tensors += count
+        if place[1] == "unknown":
+            self._unknown += names
 
     def _classify(self, name: str) -> tuple[int, str]:
         if name.startswith(_VISION):

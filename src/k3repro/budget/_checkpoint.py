@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from k3repro.budget._buckets import Bucketer, Inventory
 from k3repro.budget._inventory import tensors_of
 from k3repro.budget._read import read_headers
-from k3repro.errors import InputError
 from k3repro.spec import Model
 
 
@@ -30,7 +29,7 @@ def checkpoint_of_headers(
     """Read headers only, one shard at a time. `model` adds the kinds of layers its names leave open.
 
     Raises:
-        InputError, TargetError: from reading; or the same tensor in two shards.
+        InputError, TargetError: from reading.
     """
     with _no_collector():
         return _collect(source, model, progress)
@@ -51,13 +50,8 @@ def _no_collector() -> Iterator[None]:
 def _collect(source: str, model: Model | None, progress: Callable[[str], None] | None) -> Checkpoint:
     bucketer = Bucketer(model)
     shards = read = 0
-    names: set[int] = set()
     for header in read_headers(source, progress=progress):
-        before = len(names)
-        names.update(hash(tensor[0]) for tensor in header.tensors)
-        if len(names) - before != len(header.tensors):
-            raise InputError("a tensor of this shard is in another shard too", where=header.where)
-        bucketer.add(header.tensors)
+        bucketer.add(header.entries)
         shards += 1
         read += 8 + header.header_bytes
     return Checkpoint(source, bucketer.inventory(), shards, read)

@@ -6,6 +6,7 @@ for: a fixture that is marked as header-only has no buffer. The fuzz test compar
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
@@ -31,6 +32,10 @@ DTYPES: dict[str, int] = {
 }  # fmt: skip
 
 
+Entry = tuple[str, str, tuple[int, ...], int, int]
+"""Name, dtype, shape, begin and end of a tensor, as the header writes them."""
+
+
 class TensorEntry(NamedTuple):
     """One tensor of a header; `nbytes` on disk."""
 
@@ -45,10 +50,15 @@ class Header:
     """A checked header: its tensors in the order of the buffer, and the size of the buffer in bytes."""
 
     where: str
-    tensors: tuple[TensorEntry, ...]
+    entries: tuple[tuple[str, str, tuple[int, ...], int], ...]
     metadata: Mapping[str, str]
     header_bytes: int
     data_bytes: int
+
+    @property
+    def tensors(self) -> tuple[TensorEntry, ...]:
+        """The tensors with names for their fields; `entries` are the same as plain tuples."""
+        return tuple(map(TensorEntry._make, self.entries))
 
     @property
     def header_only(self) -> bool:
@@ -103,25 +113,31 @@ def _refused(where: str, what: str) -> InputError:
     return InputError(what, where=where, fix="Download the file again or ask its publisher.")
 
 
+class _Unusual(Exception):
+    """The fast path met something that only the exact path judges."""
+
+
+def _no_float(text: str) -> Any:
+    raise _Unusual
+
+
 def _constant(text: str) -> Any:
     raise ValueError(f"{text} is not JSON")
 
 
-def _entries(raw: bytes) -> tuple[dict[str, str], list[tuple[str, str, tuple[int, ...], int, int]]]:
+def _entries(raw: bytes) -> tuple[dict[str, str], list[Entry]]:
     """Metadata and (name, dtype, shape, begin, end) of every tensor, last of equal names."""
     text = raw.decode("utf-8")
-    # Escapes and negative zeros are what Python reads differently from the reference.
-    if b"\\" not in raw and b"-0" not in raw:
-        parsed = json.loads(text, parse_constant=_constant)
-        plain = _plain(raw, parsed)
-        if plain is not None:
-            return plain
+    # Escapes, negative zeros and booleans are what Python reads differently from the reference.
+    if not any(mark in raw for mark in (b"\\", b"-0", b"true", b"false")):
+        with contextlib.suppress(_Unusual):
+            plain = _plain(raw, json.loads(text, parse_constant=_constant, parse_float=_no_float))
+            if plain is not None:
+                return plain
     return _exact(text)
 
 
-def _plain(
-    raw: bytes, parsed: Any
-) -> tuple[dict[str, str], list[tuple[str, str, tuple[int, ...], int, int]]] | None:
+def _plain(raw: bytes, parsed: Any) -> tuple[dict[str, str], list[Entry]] | None:
     """The fast path: None when anything is out of the ordinary, so that the exact path decides."""
     if not isinstance(parsed, dict):
         return None
@@ -129,31 +145,31 @@ def _plain(
     if not isinstance(metadata, dict) or not all(type(value) is str for value in metadata.values()):
         return None
     count = len(parsed)
-    if raw.count(b'"dtype"') != count or raw.count(b"[") != 2 * count or raw.count(b'"__metadata__"') > 1:
+    # With three known keys per tensor and no key twice, the quotes in the text are these and no others.
+    quotes = 10 * count + 4 * len(metadata) + (2 if b'"__metadata__"' in raw else 0)
+    if raw.count(b'"dtype"') != count or raw.count(b'"') != quotes or raw.count(b"[") != 2 * count:
         return None
-    entries = []
     try:
+        entries = []
         for name, info in parsed.items():
             begin, end = info["data_offsets"]
-            shape = info["shape"]
-            if len(info) != 3 or type(begin) is not int or type(end) is not int or begin < 0 or end < 0:
-                return None
-            for size in shape:
-                if type(size) is not int or not 0 <= size <= _U64:
-                    return None
-            entries.append((name, info["dtype"], tuple(shape), begin, end))
+            entries.append((name, info["dtype"], tuple(info["shape"]), begin, end))
+        sizes = {(entry[1], entry[2]) for entry in entries}
     except (KeyError, TypeError, ValueError):
         return None
-    if any(type(entry[1]) is not str for entry in entries):
-        return None
-    return metadata, entries
+    ordinary = all(
+        type(dtype) is str and all(type(size) is int and 0 <= size <= _U64 for size in shape)
+        for dtype, shape in sizes
+    )
+    offsets = all(type(entry[3]) is int and type(entry[4]) is int and entry[3] >= 0 for entry in entries)
+    return (metadata, entries) if ordinary and offsets else None
 
 
 class _Object(list[tuple[str, Any]]):
     """A JSON object with its pairs as written, duplicates included."""
 
 
-def _exact(text: str) -> tuple[dict[str, str], list[tuple[str, str, tuple[int, ...], int, int]]]:
+def _exact(text: str) -> tuple[dict[str, str], list[Entry]]:
     """The slow path: the reference parser's own rules, pair by pair."""
     _bound_depth(text)
     top = json.loads(
@@ -165,7 +181,7 @@ def _exact(text: str) -> tuple[dict[str, str], list[tuple[str, str, tuple[int, .
     metadata: dict[str, str] = {}
     if sum(key == "__metadata__" for key, _ in top) > 1:
         raise ValueError("__metadata__ is there twice")
-    entries: dict[str, tuple[str, str, tuple[int, ...], int, int]] = {}
+    entries: dict[str, Entry] = {}
     for name, info in top:
         if name == "__metadata__":
             metadata = _metadata(info)
@@ -208,7 +224,7 @@ def _metadata(info: Any) -> dict[str, str]:
     return dict(info)
 
 
-def _info(name: str, info: Any) -> tuple[str, str, tuple[int, ...], int, int]:
+def _info(name: str, info: Any) -> Entry:
     if isinstance(info, _Object):
         known = [key for key, _ in info if key in ("dtype", "shape", "data_offsets")]
         if sorted(known) != ["data_offsets", "dtype", "shape"]:
@@ -233,8 +249,8 @@ def _sizes(value: Any) -> bool:
 
 
 def _checked(
-    entries: list[tuple[str, str, tuple[int, ...], int, int]], where: str
-) -> tuple[tuple[TensorEntry, ...], int]:
+    entries: list[Entry], where: str
+) -> tuple[tuple[tuple[str, str, tuple[int, ...], int], ...], int]:
     """Tensors in buffer order; the buffer has no hole, no overlap, and every size is its shape's."""
     entries.sort(key=_offsets)
     sizes: dict[tuple[str, tuple[int, ...]], int] = {}
@@ -253,12 +269,12 @@ def _checked(
             raise _refused(
                 where, f"tensor {name!r} takes {end - begin} bytes, its shape and dtype say {size}"
             )
-        tensors.append(TensorEntry(name, dtype, shape, size))
+        tensors.append((name, dtype, shape, size))
         expected = end
     return tuple(tensors), expected
 
 
-def _offsets(entry: tuple[str, str, tuple[int, ...], int, int]) -> tuple[int, int]:
+def _offsets(entry: Entry) -> tuple[int, int]:
     return entry[3], entry[4]
 
 

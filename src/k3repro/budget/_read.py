@@ -72,7 +72,7 @@ def read_headers(source: str, *, progress: Callable[[str], None] | None = None) 
         files = sorted(path.glob("*.safetensors"))
         if not files:
             raise InputError("no .safetensors file and no index in this folder", where=source, fix=_FIX)
-        yield from (_file(file, progress) for file in files)
+        yield from _unindexed(files, progress)
     elif path.is_file() and path.suffix == ".json":
         yield from _indexed(path, progress)
     elif path.is_file():
@@ -101,6 +101,18 @@ def _file(path: Path, progress: Callable[[str], None] | None) -> Header:
         raise InputError(f"cannot be read: {error.strerror or error}", where=str(path)) from None
 
 
+def _unindexed(files: list[Path], progress: Callable[[str], None] | None) -> Iterator[Header]:
+    """Without an index nothing says where a tensor belongs, so at least none may be there twice."""
+    seen: set[str] = set()
+    for file in files:
+        header = _file(file, progress)
+        names = {entry[0] for entry in header.entries}
+        if names & seen:
+            raise InputError(f"tensor {min(names & seen)!r} is in another shard too", where=header.where)
+        seen |= names
+        yield header
+
+
 def _indexed(path: Path, progress: Callable[[str], None] | None) -> Iterator[Header]:
     index = parse_index(path.read_bytes(), str(path))
     missing = [shard for shard in index.shards if not (path.parent / shard).is_file()]
@@ -123,9 +135,9 @@ class IndexCheck:
 
     def __init__(self, index: Index) -> None:
         self.index = index
-        self._expected: dict[str, int] = {}
-        for shard in index.weight_map.values():
-            self._expected[shard] = self._expected.get(shard, 0) + 1
+        self._expected: dict[str, set[str]] = {}
+        for tensor, shard in index.weight_map.items():
+            self._expected.setdefault(shard, set()).add(tensor)
         self._bytes = 0
 
     def shard(self, name: str, header: Header) -> None:
@@ -134,19 +146,15 @@ class IndexCheck:
         Raises:
             InputError: a tensor that the index does not place there, or one it does that is not there.
         """
-        places = self.index.weight_map
-        for tensor in header.tensors:
-            if places.get(tensor[0]) != name:
-                where = places.get(tensor[0], "no shard")
-                raise InputError(
-                    f"tensor {tensor[0]!r} is in {name}, the index says {where}", where=self.index.where
-                )
-        if len(header.tensors) != self._expected[name]:
-            held = {tensor.name for tensor in header.tensors}
-            absent = next(key for key, shard in places.items() if shard == name and key not in held)
-            raise InputError(
-                f"tensor {absent!r} is not in {name}, the index says it is", where=self.index.where
-            )
+        held = {entry[0] for entry in header.entries}
+        expected = self._expected[name]
+        if held != expected:
+            where = self.index.where
+            for tensor in sorted(held - expected):
+                placed = self.index.weight_map.get(tensor, "no shard")
+                raise InputError(f"tensor {tensor!r} is in {name}, the index says {placed}", where=where)
+            absent = min(expected - held)
+            raise InputError(f"tensor {absent!r} is not in {name}, the index says it is", where=where)
         self._bytes += header.data_bytes
 
     def finish(self) -> None:
