@@ -46,7 +46,7 @@ from k3repro.units import format_decimal, thousands
 @click.option(
     "--error-blocks",
     type=click.IntRange(0),
-    default=8192,
+    default=2048,
     show_default=True,
     help="Measure the error on at most so many evenly spaced blocks a tensor (0: not at all).",
 )

@@ -19,7 +19,7 @@ from k3repro.mxfp4._plan import CONFIG_NAME, Plan, ShardPlan
 from k3repro.mxfp4.checkpoint import INDEX_NAME, read_header, sync_directory, tensor_bytes
 
 STATE_FOLDER = ".k3repro-requant"
-ERROR_BLOCKS = 8192
+ERROR_BLOCKS = 2048
 _SPARE_BYTES = 64 << 20
 
 
