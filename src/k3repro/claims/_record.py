@@ -19,6 +19,8 @@ from k3repro.claims._library import Library
 from k3repro.claims._render import show_interval, span_of
 from k3repro.claims._rules import rule_text
 from k3repro.claims._skeleton import Bone, Skeleton
+from k3repro.claims._slips import short_number
+from k3repro.claims._unit import counted
 from k3repro.store import Artifact, Catalog, Column, Schema, Store, Table, derivation
 
 __all__ = ["CLAIMS_SCHEMA", "SKELETON_SCHEMA", "audit_of_claims", "seal_audits"]
@@ -176,7 +178,7 @@ def _claim_row(at: int, verdict: Verdict, chosen: bool) -> dict[str, Any]:
         "position": at,
         "claim": claim.id,
         "place": claim.place,
-        "printed": " ".join(filter(None, (claim.hedge, claim.printed, claim.unit.name))),
+        "printed": f"{claim.hedge} {_print(claim)}".strip(),
         "unit": claim.unit.name,
         "kind": claim.kind,
         "about": claim.of,
@@ -224,10 +226,16 @@ def _inputs(step: Step, ledger: Ledger) -> str:
     found = []
     for name in dict.fromkeys(step.inputs):
         if claim := ledger.claims.get(name):
-            found.append(f"{name} = {claim.printed} {claim.unit}".rstrip())
+            found.append(f"{name} = {_print(claim)}")
         elif premise := ledger.premises.get(name):
-            found.append(f"{name} = {float(premise.value):.10g} {premise.unit} ({premise.source})")
+            source = premise.source.rpartition("; ")[2]
+            found.append(f"{name} = {counted(short_number(premise.value), premise.unit)} ({source})")
     return "; ".join(found)
+
+
+def _print(claim: Claim) -> str:
+    """The print with its unit; a word that amounts to a number stands alone."""
+    return claim.printed if claim.amount else counted(claim.printed, claim.unit)
 
 
 def _summary(ledger: Ledger, verdicts: list[Verdict], cover: Coverage, chosen: int) -> dict[str, Any]:

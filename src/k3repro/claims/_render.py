@@ -11,6 +11,8 @@ from k3repro.claims._claim import Claim, Ledger
 from k3repro.claims._interval import Span
 from k3repro.claims._library import Audit
 from k3repro.claims._rules import rule_text
+from k3repro.claims._slips import short_number
+from k3repro.claims._unit import counted
 
 __all__ = ["audit_json", "audit_lines", "counts", "show_interval", "span_of", "verdict_json"]
 
@@ -79,7 +81,7 @@ def _input_json(name: str, ledger: Ledger) -> dict[str, Any]:
     premise = ledger.premises[name]
     return {
         "id": name,
-        "printed": f"{float(premise.value):g}",
+        "printed": short_number(premise.value),
         "unit": premise.unit.name,
         "locator": premise.source,
     }
@@ -161,10 +163,11 @@ def _worth_showing(verdict: Verdict) -> bool:
 def _verdict_lines(verdict: Verdict, ledger: Ledger) -> Iterator[str]:
     claim, step = verdict.claim, verdict.decisive
     unit = f" {claim.unit}" if claim.unit.name else ""
+    shown = claim.printed if claim.amount else counted(claim.printed, claim.unit)
     about = f" ({claim.of})" if claim.of else ""
     weak = "" if verdict.survives or verdict.verdict != "contradicted" else ", but not at twice the tolerance"
     code = f"{verdict.code} " if verdict.code else ""
-    yield f"  {code}{claim.place}: {claim.id} = {claim.printed}{unit}{about} is {verdict.verdict}{weak}"
+    yield f"  {code}{claim.place}: {claim.id} = {shown}{about} is {verdict.verdict}{weak}"
     if verdict.code:
         yield f"      {rule_text(verdict.code)}"
     if step is not None:

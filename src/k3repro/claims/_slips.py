@@ -10,7 +10,7 @@ from k3repro.claims._claim import Claim
 from k3repro.claims._interval import Span
 from k3repro.units import format_decimal, round_decimal
 
-__all__ = ["smallest_change"]
+__all__ = ["short_number", "smallest_change"]
 
 # what a print would have to be read as, by the dimension it applies to, and the factor that makes
 _UNIT_SLIPS: tuple[tuple[str, Fraction, str], ...] = (
@@ -73,10 +73,10 @@ def _nearest(claim: Claim, inside: Span) -> str:
     if not inside.low <= printed <= inside.high:
         printed = Fraction(target)
     unit = f" {claim.unit}" if claim.unit.name else ""
-    return f"{_short(printed)}{unit}"
+    return f"{short_number(printed)}{unit}"
 
 
-def _short(value: Fraction) -> str:
+def short_number(value: Fraction) -> str:
     """The value exactly where it has few decimals, else to about five significant digits."""
     places = next((p for p in range(_PLACES) if (value * 10**p).denominator == 1), None)
     if places is None:
