@@ -8,6 +8,7 @@
 -- column parameters: {label = "parameters", kind = "json"}
 -- column verdict_ok: {label = "verdict ok"}
 -- empty: nothing has been sealed yet
-SELECT seal, name, subject, kind, clock, verdict_ok, data, seal AS file, parameters
+SELECT seal, name, subject, kind, clock, verdict_ok, data, seal AS file,
+  CASE WHEN length(parameters) > 1000 THEN 'long: read them from the file' ELSE parameters END AS parameters
 FROM artifacts
 ORDER BY name, subject, seal
