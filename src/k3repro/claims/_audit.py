@@ -100,11 +100,14 @@ def audit_ledger(
 
 
 def headline(verdicts: list[Verdict]) -> list[Verdict]:
-    """Contradictions that survive twice the tolerance and rest on nothing the source does not print."""
+    """Contradictions that survive twice the tolerance, need no unprinted assumption and are no repetition."""
     return [
         verdict
         for verdict in verdicts
-        if verdict.verdict == "contradicted" and verdict.survives and not verdict.claim.same
+        if verdict.verdict == "contradicted"
+        and verdict.survives
+        and not verdict.claim.same
+        and not (verdict.decisive and verdict.decisive.assuming)
     ]
 
 
