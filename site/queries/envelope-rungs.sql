@@ -12,10 +12,16 @@
 -- column tier: {label = "tier", hide = true}
 -- column n_runs: {hide = true}
 -- column n_serves: {hide = true}
-WITH rungs AS (
-  SELECT seal, subject, tier, concurrency, sum(completed) AS n_requests, avg(wall_s) AS wall_s,
-         sum(completion_tokens) / sum(wall_s) AS tokens_per_s, avg(in_flight_plateau) AS plateau
-  FROM envelope_rungs WHERE measured AND valid GROUP BY ALL
+-- Of several runs on a target the one with the most requests is shown; a run that is not valid or tainted never is.
+-- Integer sums: the order of rows must not move a digit.
+WITH chosen AS (
+  SELECT r.seal FROM envelope_rungs AS r JOIN artifacts AS a ON a.seal = r.seal AND a.verdict_ok
+  WHERE r.measured AND r.valid GROUP BY r.seal, r.subject
+  QUALIFY row_number() OVER (PARTITION BY r.subject ORDER BY sum(r.completed) DESC, r.seal) = 1
+), rungs AS (
+  SELECT seal, subject, tier, concurrency, sum(completed) AS n_requests, sum(CAST(round(wall_s * 1e9) AS BIGINT)) / 1e9 / count(*) AS wall_s,
+         sum(completion_tokens) * 1e9 / sum(CAST(round(wall_s * 1e9) AS BIGINT)) AS tokens_per_s, min(in_flight_plateau) AS plateau
+  FROM envelope_rungs WHERE measured AND valid AND seal IN (SELECT seal FROM chosen) GROUP BY ALL
 ), floors AS (SELECT seal, wall_s, tokens_per_s FROM rungs WHERE concurrency = 1)
 SELECT r.seal, r.subject, upper(regexp_extract(r.subject, 'twin:([a-z0-9]+)', 1)) AS platform,
        coalesce('raised to ' || nullif(regexp_extract(r.subject, 'max_num_seqs=([0-9]+)', 1), ''), 'as shipped') AS max_num_seqs,

@@ -7,6 +7,7 @@
 -- column confidence: {label = "confidence", format = ".0%"}
 -- column leaks: {label = "needles of others"}
 -- column passed: {label = "passed"}
+-- column strongest: {label = "strongest of its target", hide = true}
 -- column n_serves: {hide = true}
 -- The bound is exact for no failure (Clopper-Pearson, one-sided); with a failure the gate has not passed and none is shown.
 WITH counted AS (
@@ -17,6 +18,8 @@ WITH counted AS (
 SELECT c.seal, c.subject, CAST(json_extract(a.parameters, '$.context') AS BIGINT) AS context,
        c.total AS n_requests, c.hits,
        CASE WHEN c.hits = c.total THEN 1 - power(0.05, 1.0 / c.total) END AS bound, 0.95 AS confidence, c.leaks,
-       a.verdict_ok AS passed, 1 AS n_serves
+       a.verdict_ok AS passed,
+       row_number() OVER (PARTITION BY c.subject ORDER BY a.verdict_ok DESC, c.total DESC, c.seal) = 1 AS strongest,
+       1 AS n_serves
 FROM counted AS c JOIN artifacts AS a ON a.seal = c.seal
 ORDER BY c.subject, c.seal

@@ -4,12 +4,12 @@
 -- column n_requests: {label = "n"}
 -- column ttft_p50_s: {label = "TTFT p50", unit = "s", format = ".2f", n = "n_requests"}
 -- column ttft_p90_s: {label = "TTFT p90", unit = "s", format = ".2f", n = "n_requests"}
--- column tpot_ms: {label = "TPOT, mean", unit = "ms", format = ".1f"}
+-- column tpot_ms: {label = "TPOT, pooled", unit = "ms", format = ".1f"}
 -- column n_serves: {hide = true}
 SELECT r.seal, r.subject, g.concurrency, count(*) AS n_requests,
        CASE WHEN count(*) >= 10 THEN quantile_cont((first_token_ns - sent_ns) / 1e9, 0.5) END AS ttft_p50_s,
        CASE WHEN count(*) >= 50 THEN quantile_cont((first_token_ns - sent_ns) / 1e9, 0.9) END AS ttft_p90_s,
-       avg((done_ns - first_token_ns) / 1e6 / (r.completion_tokens - 1)) AS tpot_ms, 1 AS n_serves
+       sum(done_ns - first_token_ns) / 1e6 / sum(r.completion_tokens - 1) AS tpot_ms, 1 AS n_serves
 FROM latency_requests AS r JOIN latency_rungs AS g ON g.seal = r.seal AND g.rung = r.wave
 WHERE g.measured AND g.valid
 GROUP BY r.seal, r.subject, g.concurrency
