@@ -279,7 +279,11 @@ def _seal(store: Store, library: Library, name: str) -> Artifact:
     if ledger.primary:
         parameters["primary"] = _text(library.ledger(ledger.primary))
     inputs = [numerals, *_measured(store, ledger)]
-    return store.derive(audit_of_claims, inputs, subject=ledger.id, parameters=parameters)
+    audit = store.derive(audit_of_claims, inputs, subject=ledger.id, parameters=parameters)
+    for old in store.artifacts(name=audit.name, subject=audit.subject):
+        if old.seal != audit.seal:
+            store.supersede(old.seal, audit.seal, "the ledger, its document or what was measured changed")
+    return audit
 
 
 def _measured(store: Store, ledger: Ledger) -> list[Artifact]:

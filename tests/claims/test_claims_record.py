@@ -1,0 +1,91 @@
+"""The audit as an artifact: sealed once, recomputed from what is sealed, replaced when the ledger changes."""
+
+import pytest
+from claims_ledgers import ledger_text
+
+from k3repro.claims import build_skeleton, read_source, seal_audits, write_skeleton
+from k3repro.errors import K3Error
+from k3repro.store import Catalog, Store
+
+POST = "# Post\n\nIt serves 51 and 300 in all, of 9.\n"
+LEDGER = ledger_text(
+    'id = "a", printed = "51", unit = "tokens/s"',
+    'id = "b", printed = "300", unit = "tokens/s", from = ["a * 5"]',
+    'id = "c", printed = "9", artifact = { artifact = "wall-law", query = "SELECT 1" }',
+).replace('at = "top"', 'at = "post"')
+
+
+@pytest.fixture
+def store(tmp_path):
+    root = tmp_path / "artifacts"
+    for folder in ("claims", "skeletons"):
+        (root / "publications" / folder).mkdir(parents=True)
+    (root / "publications" / "claims" / "t.toml").write_text(LEDGER)
+    (tmp_path / "post.md").write_text(POST)
+    skeleton = build_skeleton("t", read_source(tmp_path / "post.md"))
+    write_skeleton(skeleton, root / "publications" / "skeletons" / "t.json")
+    return Store(root)
+
+
+def test_verdicts_steps_and_coverage_are_sealed(store):
+    (audit,) = seal_audits(store)
+    assert (audit.name, audit.subject, audit.tier, audit.basis) == (
+        "claims-audit",
+        "t",
+        "derived",
+        "published",
+    )
+    rows = {row["claim"]: row for row in audit.rows("claims")}
+    assert rows["b"]["verdict"] == "contradicted" and rows["b"]["derived"] == "[252.5, 257.5]"
+    assert rows["b"]["inputs"] == "a = 51 tokens/s" and rows["b"]["in_headline"]
+    assert rows["b"]["printed"] == "300 tokens/s" and "257" in rows["b"]["change"]
+    (summary,) = audit.rows("summary")
+    assert (summary["numerals"], summary["own_claims"], summary["contradicted"], summary["measured"]) == (
+        3,
+        3,
+        1,
+        0,
+    )
+    assert audit.rows("steps")[0]["formula"] == "a * 5"
+
+
+def test_sealing_again_writes_nothing_and_recomputing_finds_nothing(store):
+    first = [audit.seal for audit in seal_audits(store)]
+    assert [audit.seal for audit in seal_audits(store)] == first
+    assert not store.verify() and not store.recompute()
+
+
+def test_another_ledger_replaces_the_audit(store):
+    seal_audits(store)
+    path = store.root / "publications" / "claims" / "t.toml"
+    path.write_text(LEDGER.replace('"a * 5"', '"a * 5.9"'))
+    (audit,) = seal_audits(store)
+    assert store.find("claims-audit@t").seal == audit.seal
+    catalog = Catalog.of(store.artifacts())
+    rows = catalog.query("SELECT claim, verdict FROM claims_audit_claims WHERE claim = 'b'")
+    assert rows == [{"claim": "b", "verdict": "supported"}]
+
+
+def test_a_comment_changes_nothing(store):
+    (first,) = seal_audits(store)
+    path = store.root / "publications" / "claims" / "t.toml"
+    path.write_text("# a remark for people\n" + LEDGER)
+    assert seal_audits(store)[0].seal == first.seal
+
+
+def test_a_wrong_ledger_seals_nothing(store):
+    path = store.root / "publications" / "claims" / "t.toml"
+    path.write_text(LEDGER.replace('"a * 5"', '"z * 5"'))
+    with pytest.raises(K3Error, match="K3C501"):
+        seal_audits(store)
+    assert not store.artifacts()
+
+
+def test_going_back_to_an_earlier_ledger_makes_its_audit_current_again(store):
+    (first,) = seal_audits(store)
+    path = store.root / "publications" / "claims" / "t.toml"
+    path.write_text(LEDGER.replace('"a * 5"', '"a * 5.9"'))
+    seal_audits(store)
+    path.write_text(LEDGER)
+    (back,) = seal_audits(store)
+    assert back.data == first.data and store.find("claims-audit@t").seal == back.seal
