@@ -20,6 +20,23 @@ import numpy.typing as npt
 
 from k3repro.errors import InputError
 
+__all__ = [
+    "DTYPE_BITS",
+    "INDEX_NAME",
+    "SINGLE_NAME",
+    "Checkpoint",
+    "ShardHeader",
+    "ShardReader",
+    "ShardWriter",
+    "TensorInfo",
+    "header_bytes",
+    "open_checkpoint",
+    "parse_header",
+    "read_header",
+    "sync_directory",
+    "tensor_bytes",
+]
+
 Bytes = npt.NDArray[np.uint8]
 
 MAX_HEADER_BYTES = 100_000_000
