@@ -103,12 +103,22 @@ class HttpDriver:
 class _Message:
     """One request as it was parsed."""
 
-    __slots__ = ("body", "content_type", "expect", "header_bytes", "keep_alive", "method", "target")
+    __slots__ = (
+        "body",
+        "content_type",
+        "expect",
+        "header_bytes",
+        "headers",
+        "keep_alive",
+        "method",
+        "target",
+    )
 
     def __init__(self) -> None:
         self.method = ""
         self.target = ""
         self.content_type = ""
+        self.headers: dict[bytes, bytes] = {}  # by lower-case name; a router says rank and peer here
         self.body = bytearray()
         self.header_bytes = 0
         self.keep_alive = True
@@ -192,6 +202,7 @@ class _Connection(asyncio.Protocol):
         if message.header_bytes > _MAX_HEADERS:
             self._refuse(error_reply(431, "The request's headers are larger than 64 KiB."))
         lowered = name.lower()
+        message.headers[lowered] = value
         if lowered == b"content-type":
             message.content_type = value.decode("latin-1")
         elif lowered == b"expect":
