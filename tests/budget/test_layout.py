@@ -112,3 +112,11 @@ def test_what_fits_nowhere(weights: Weights) -> None:
         smallest_pool(K3, weights, MI300X, overhead=190 * GIB, most_nodes=3)
     with pytest.raises(InputError, match="unknown weight format"):
         weights_of(checkpoint_of_model(K3).inventory, K3, "int3")
+
+
+def test_native_mxfp4_stays_as_on_disk() -> None:
+    inventory = checkpoint_of_model(K3).inventory
+    native = weights_of(inventory, K3, platform=load_platform("mi355x"))
+    assert native.experts_resident == native.experts_on_disk
+    assert weights_of(inventory, K3, platform=MI300X).resident_format == "int4-g32-bf16"
+    assert weights_of(inventory, K3, "fp8", platform=load_platform("mi355x")).resident_format == "fp8"

@@ -96,15 +96,20 @@ class Candidate:
         }  # fmt: skip
 
 
-def weights_of(inventory: Inventory, model: Model, resident: str | None = None) -> Weights:
+def weights_of(
+    inventory: Inventory, model: Model, resident: str | None = None, *, platform: Platform | None = None
+) -> Weights:
     """Split an inventory for the solver; `resident` overrides the format experts are converted to at load.
+
+    On a platform that multiplies MXFP4 itself, MXFP4 experts stay as they are.
 
     Raises:
         InputError: an unknown format.
     """
     parts = inventory.components
     experts = parts["routed_experts"]
-    form = resident or model.resident_format
+    native = platform is not None and platform.native_mxfp4 and model.routed_format == "mxfp4"
+    form = resident or (None if native else model.resident_format)
     held = experts.bytes
     if form and experts.bytes:
         held = round(experts.parameters * format_named(form).bytes_per_parameter)

@@ -54,7 +54,6 @@ def memory_budget(
     specs = specs_of(list(inputs))
     model = specs.model()
     inventory = checkpoint_of_model(model).inventory
-    weights = weights_of(inventory, model)
     rows = [
         {"component": name, "tensors": part.tensors, "bytes": part.bytes, "parameters": part.parameters}
         for name, part in inventory.components.items()
@@ -62,7 +61,9 @@ def memory_budget(
     layouts = [
         row
         for name, platform in sorted(specs.platforms.items())
-        for row in _layouts(model, weights, name, platform, heap, overhead)
+        for row in _layouts(
+            model, weights_of(inventory, model, platform=platform), name, platform, heap, overhead
+        )
     ]
     return {"components": rows, "layouts": layouts}
 

@@ -137,14 +137,18 @@ def _plans(
     checkpoint: Checkpoint, spec: Model, platform: str | None, nodes: int | None, resident: str | None,
     terms: dict[str, int], given: dict[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
-    weights = weights_of(checkpoint.inventory, spec, resident)
+    inventory = checkpoint.inventory
     if platform is None:
         found = {
-            item.name: smallest_pool(spec, weights, item, **terms).nodes_per_pool for item in platforms()
+            item.name: smallest_pool(
+                spec, weights_of(inventory, spec, resident, platform=item), item, **terms
+            ).nodes_per_pool
+            for item in platforms()
         }
         return {"layouts": [], "kv": None, "smallest_nodes_per_pool": found}
     launch = resolve(spec, platform, **given)
     assert launch.platform is not None
+    weights = weights_of(inventory, spec, resident, platform=launch.platform)
     smallest = smallest_pool(spec, weights, launch.platform, **terms)
     count = nodes or (launch.layout.decode_nodes if launch.layout else smallest.nodes_per_pool)
     plans = list(candidates(spec, weights, launch.platform, count, **terms))
