@@ -220,7 +220,9 @@ def _finish(plan: Plan, folder: Path, target: Path, report: Mapping[str, Any]) -
     try:
         if plan.indexed:
             names = {name: s.header.path.name for s in plan.shards for name, _, _ in s.outputs}
-            index = {"metadata": {"total_size": plan.output_bytes}, "weight_map": dict(sorted(names.items()))}
+            known = json.loads((plan.source / INDEX_NAME).read_bytes()).get("metadata") or {}
+            metadata = {**known, "total_size": plan.output_bytes}
+            index = {"metadata": metadata, "weight_map": dict(sorted(names.items()))}
             _write_json(folder / INDEX_NAME, index)
         _write_json(folder / CONFIG_NAME, plan.config)
         _write_json(folder / "requant-report.json", report)
