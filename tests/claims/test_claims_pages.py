@@ -1,0 +1,37 @@
+"""The verdict board builds from the shipped ledgers, and every number on it passes the report's gate."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from k3repro.claims import seal_audits
+from k3repro.report import Site, build_site
+from k3repro.store import Store
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+HOME = "---\ntitle: Home\ndescription: Home.\n---\n\n# Home\n\n[Claims](claims/index.md)\n"
+
+
+@pytest.mark.slow
+def test_the_claims_pages_build_and_hold_every_contradiction(tmp_path):
+    root = tmp_path / "project"
+    shutil.copytree(REPOSITORY / "artifacts" / "publications", root / "artifacts" / "publications")
+    store = Store(root / "artifacts")
+    audits = seal_audits(store)
+    site = root / "site"
+    shutil.copytree(REPOSITORY / "site" / "pages" / "claims", site / "pages" / "claims")
+    shutil.copytree(REPOSITORY / "site" / "overrides", site / "overrides")
+    for name in ("mkdocs.yml", "vocabulary.toml"):
+        shutil.copyfile(REPOSITORY / "site" / name, site / name)
+    (site / "figures").mkdir()
+    (site / "queries").mkdir()
+    for query in (REPOSITORY / "site" / "queries").glob("claims-*.sql"):
+        shutil.copyfile(query, site / "queries" / query.name)
+    (site / "pages" / "index.md").write_text(HOME)
+    built = build_site(Site(site), store).site
+    page = (built / "claims" / "findings.html").read_text(encoding="utf-8")
+    for audit in audits:
+        for row in audit.rows("claims"):
+            if row["in_headline"]:
+                assert row["claim"] in page, row["claim"]
