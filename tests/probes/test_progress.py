@@ -6,7 +6,9 @@ import io
 
 import pytest
 
+from k3repro.errors import InvalidRun
 from k3repro.probes import Bar, Lines, Rung, choose
+from k3repro.probes.interrupt import Interrupt
 from k3repro.probes.plan import whole
 from k3repro.probes.progress import sparkline
 
@@ -46,3 +48,23 @@ def test_an_invalid_rung_says_why_and_a_rung_without_times_does_not_break() -> N
 def test_a_pipe_gets_lines_and_a_chart_stays_in_bounds() -> None:
     assert type(choose(io.StringIO())) is Lines
     assert sparkline([0, 4, 8]) == "▁▅█" and sparkline([]) == "" and sparkline([0.0]) == "▁"
+
+
+def test_ctrl_c_three_times_finishes_drains_and_aborts() -> None:
+    notes: list[str] = []
+
+    class Notes(Lines):
+        def note(self, text: str) -> None:
+            notes.append(text)
+
+    interrupt = Interrupt(Notes(io.StringIO()))
+    interrupt.check("con=4")
+    interrupt._flying = RUNGS[3]
+    interrupt._handle(2, None)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            interrupt._handle(2, None)
+    assert notes[0].startswith("stopping after this wave: 4 requests of con=4 in flight")
+    assert len(notes) == 2 and "Ctrl-C again aborts it" in notes[1]
+    with pytest.raises(InvalidRun, match="before con=8: stopped as asked"):
+        interrupt.check("con=8")

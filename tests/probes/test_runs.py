@@ -212,7 +212,8 @@ def test_ctrl_c_drains_the_wave_in_flight_and_leaves_a_run_that_resumes(store: S
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(InvalidRun, match="stopped as asked"):
         run_probe("needle-gate", target=TWIN, store=store, progress=press, **SMALL)
-    assert "Press Ctrl-C again" in press.notes[0] and signal.getsignal(signal.SIGINT) is before
+    assert "4 requests" not in press.notes[0] and "Press Ctrl-C again" in press.notes[0]
+    assert signal.getsignal(signal.SIGINT) is before
     rungs: list[str] = []
 
     class Watch(Silent):

@@ -1,4 +1,4 @@
-"""Ctrl-C: the first one lets the wave in flight drain and stops before the next; the second aborts it.
+"""Ctrl-C: the first finishes the wave in flight and stops, the second drains it, the third aborts it.
 
 A wave that is killed instead of drained can leave the fabric of a disaggregated serve unable to move state
 (the publication, operational note), so draining is the default and an abort marks the serve as suspect.
@@ -24,7 +24,7 @@ class Interrupt:
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self._asked = False
+        self._presses = 0
         self._flying: Rung | None = None
 
     @contextmanager
@@ -45,7 +45,7 @@ class Interrupt:
         Raises:
             InvalidRun: with what to do next.
         """
-        if self._asked:
+        if self._presses:
             raise InvalidRun("stopped as asked", where=f"before {rung}", fix="The same command resumes here.")
 
     @contextmanager
@@ -63,9 +63,16 @@ class Interrupt:
             self._flying = None
 
     def _handle(self, _signal: int, _frame: FrameType | None) -> Any:
-        if self._asked:
-            raise KeyboardInterrupt
-        self._asked = True
+        self._presses += 1
         flying = self._flying
-        what = f"{flying.requests} requests of {flying.name} in flight" if flying else "nothing in flight"
-        self._progress.note(f"stopping: {what}; waiting for them. Press Ctrl-C again to abort.")
+        if self._presses == 1:
+            what = f"{flying.requests} requests of {flying.name} in flight" if flying else "nothing in flight"
+            self._progress.note(f"stopping after this wave: {what}. Press Ctrl-C again to give the wave up.")
+            return
+        if self._presses == 2:
+            risk = "an aborted wave can leave a serve unable to move state between its pools"
+            self._progress.note(
+                f"nothing more is sent, what is in flight drains. Ctrl-C again aborts it; {risk}."
+            )
+        # The client drains on the first KeyboardInterrupt it sees and aborts on the second.
+        raise KeyboardInterrupt
