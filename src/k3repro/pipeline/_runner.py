@@ -23,6 +23,7 @@ from k3repro.pipeline._job import Job, Outcome
 from k3repro.pipeline._load import load_pipeline
 from k3repro.pipeline._plan import Plan, Planned, check_kernels, make_plan
 from k3repro.pipeline._progress import Reporter, Row, Silent
+from k3repro.pipeline._replace import supersede_older
 from k3repro.pipeline._results import PipelineResult, StageResult
 from k3repro.pipeline._source import parse_source
 from k3repro.pipeline._spec import Pipeline, Stage
@@ -203,6 +204,8 @@ class _Run:
             kept = self._short(failed) if outcome.executed else ""
             self._put(item, "failed", outcome.seconds, error=wrong, notebook=kept)
             return
+        reason = f"stage {item.stage.name} of pipeline {self.pipeline.name} sealed it again"
+        supersede_older(item.stage, outcome.receipts, self.freshness.store, reason)
         write_atomic(path, outcome.executed)
         failed.unlink(missing_ok=True)
         self.freshness.keep(item.stage, now, outcome.receipts, outcome.executed)

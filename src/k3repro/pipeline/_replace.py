@@ -1,0 +1,32 @@
+"""A stage that seals its artifact again replaces what it sealed before, whatever changed in between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from k3repro.pipeline._job import Receipt
+from k3repro.pipeline._spec import Stage
+from k3repro.store import Store
+
+# Repeats of an observation stand side by side: each is another serve or another day.
+OBSERVED = frozenset({"measured", "unverified"})
+
+
+def supersede_older(stage: Stage, receipts: Sequence[Receipt], store: Store, reason: str) -> list[str]:
+    """Supersede other current artifacts of the declared seals by the same producer; returns their seals.
+
+    The store does this itself while parameters are equal; a changed parameter or document is the stage's
+    own business, and without it a page would find two current rows.
+    """
+    kept = {receipt.seal for receipt in receipts}
+    replaced: list[str] = []
+    for receipt in receipts:
+        if f"{receipt.name}@{receipt.subject}" not in stage.seals:
+            continue
+        new = store.find(receipt.seal)
+        for old in store.artifacts(receipt.name, receipt.subject):
+            same = (old.producer, old.kind, old.tier) == (new.producer, new.kind, new.tier)
+            if same and old.seal not in kept and new.tier not in OBSERVED:
+                store.supersede(old.seal, new.seal, reason)
+                replaced.append(old.seal)
+    return replaced
