@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from k3repro.budget import checkpoint_of_model, weights_of
+from k3repro.budget import Weights, checkpoint_of_model, weights_of
 from k3repro.budget._layout import candidates
 from k3repro.budget.sealed import Specs, specs_of
 from k3repro.capacity._blocks import block_law
@@ -65,6 +65,7 @@ class Facts:
     model: Model
     platforms: Mapping[str, Platform]
     layouts: Mapping[str, Layout]
+    weights: Weights
     parts: Mapping[str, int]
     total: int
     parameters: int
@@ -94,11 +95,6 @@ def _dense(facts: Facts) -> float:
     return (facts.total - facts.parts["routed_experts"] - facts.parts["vision"]) / GIB
 
 
-def _resident(facts: Facts) -> int:
-    """Bytes of routed experts as they are held."""
-    return weights_of(checkpoint_of_model(facts.model).inventory, facts.model).experts_resident
-
-
 def _transfer(facts: Facts) -> Answer:
     engine = Engine(kv_dtype="fp8")
     latent = 1024 * token_bytes(facts.model, engine)
@@ -123,8 +119,7 @@ def _latent_ratio(facts: Facts) -> Answer:
 
 
 def _fitting(facts: Facts) -> Answer:
-    weights = weights_of(checkpoint_of_model(facts.model).inventory, facts.model)
-    plans = list(candidates(facts.model, weights, facts.platforms["mi300x"], 2))
+    plans = list(candidates(facts.model, facts.weights, facts.platforms["mi300x"], 2))
     return Answer(
         float(sum(plan.headroom_on_disk > 0 for plan in plans)),
         float(sum(plan.headroom_high > 0 for plan in plans)),
@@ -166,7 +161,7 @@ _PREFIXES: dict[str, tuple[str, Callable[[Facts], Answer]]] = {
         "The four rows hold the router gates already. What is added is the vision tower with its "
         "projector.")),
     "experts per GPU": ("budget", lambda f: Answer(
-        f.gib("routed_experts") / 16, _resident(f) / 16 / GIB,
+        f.gib("routed_experts") / 16, f.weights.experts_resident / 16 / GIB,
         "That is the on-disk format. The experts are converted to int4 with bf16 scales at load, which is "
         "larger (the second figure).")),
     "dense per GPU": ("budget", lambda f: Answer((_dense(f) + f.gib("vision")) / 2)),
@@ -239,7 +234,8 @@ def _facts(specs: Specs) -> Facts:
         raise InputError(f"no sealed platform or layout of {', '.join(sorted(missing))} among the inputs")
     inventory = checkpoint_of_model(model).inventory
     parts = {name: part.bytes for name, part in inventory.components.items()}
-    return Facts(model, specs.platforms, layouts, parts, inventory.bytes, inventory.parameters)
+    weights = weights_of(inventory, model, platform=specs.platforms["mi300x"])
+    return Facts(model, specs.platforms, layouts, weights, parts, inventory.bytes, inventory.parameters)
 
 
 @derivation(name="publication-check", schema=SCHEMA)
@@ -294,8 +290,7 @@ def _figure(facts: Facts, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _layout_row(facts: Facts, row: Mapping[str, Any]) -> dict[str, Any]:
-    weights = weights_of(checkpoint_of_model(facts.model).inventory, facts.model)
-    plans = {plan.tp: plan for plan in candidates(facts.model, weights, facts.platforms["mi300x"], 2)}
+    plans = {plan.tp: plan for plan in candidates(facts.model, facts.weights, facts.platforms["mi300x"], 2)}
     plan = plans[row["tp"]]
     answer = Answer(
         plan.headroom_on_disk / GIB,
