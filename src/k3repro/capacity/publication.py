@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from k3repro.budget import Weights, checkpoint_of_model, weights_of
-from k3repro.budget._layout import candidates
+from k3repro.budget import Weights, candidates, checkpoint_of_model, weights_of
 from k3repro.budget.sealed import Specs, specs_of
 from k3repro.capacity._blocks import block_law
 from k3repro.capacity._engine import Engine

@@ -185,7 +185,7 @@ def _show_grid(
 @_PLATFORM
 @click.option("--osl", type=Tokens(), help="Output tokens of the request.")
 @click.option("--isl", type=Tokens(), default=1024, show_default=True, help="Input tokens.")
-@click.option("--concurrency", type=int, default=1, show_default=True)
+@click.option("--concurrency", type=int, default=1, show_default=True, help="Requests in flight.")
 @click.option("--budget", "budget_s", type=float, help="Seconds allowed: prints the longest reply instead.")
 @click.option(
     "--law", "law_name", help="A wall-law artifact, for example wall-law@twin:mi325x. Default: as published."
@@ -361,7 +361,7 @@ def _show_size(result: dict[str, Any]) -> None:
 
 
 @capacity.command(name="cost")
-@click.option("--nodes", type=int, required=True)
+@click.option("--nodes", type=int, required=True, help="Nodes that are paid for, both pools.")
 @click.option("--price", type=float, required=True, help="US dollars per node-hour.")
 @click.option("--out-rate", type=float, help="Output tokens per second of all nodes.")
 @click.option("--total-rate", type=float, help="Input and output tokens per second.")
