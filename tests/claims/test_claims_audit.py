@@ -66,6 +66,14 @@ def test_operands_are_judged_by_solving_the_relation_for_them():
     assert [float(end / 2**30) for end in (low, high)] == pytest.approx([84.1, 84.3])
 
 
+def test_a_contradiction_that_needs_an_assumption_decides_nothing():
+    found = verdict(
+        *WEIGHTS, 'id = "c", printed = "200", unit = "GiB", from = [{ is = "a + b", assuming = "no heap" }]'
+    )
+    assert (found.verdict, found.code, found.survives) == ("undecidable", "K3C110", False)
+    assert found.decisive.assuming == "no heap" and "137.6 GiB" in found.change
+
+
 def test_operands_of_a_broken_relation_are_not_blamed():
     found = verdicts(*WEIGHTS, 'id = "c", printed = "150.5", unit = "GiB", from = ["a + b"]')
     assert found["c"].verdict == "contradicted" and found["a"].verdict == "unbacked"

@@ -70,9 +70,11 @@ class Verdict:
     @property
     def decisive(self) -> Step | None:
         """The step that settled the verdict."""
-        wanted = {"contradicted": Outcome.CONTRADICTED, "supported": Outcome.SUPPORTED}.get(self.verdict)
-        settled = (step for step in self.steps if step.outcome is wanted)
-        return next(settled, self.steps[0] if self.steps else None)
+        settled = {"contradicted": Outcome.CONTRADICTED, "supported": Outcome.SUPPORTED}
+        wanted = Outcome.CONTRADICTED if self.code == "K3C110" else settled.get(self.verdict)
+        return next(
+            (step for step in self.steps if step.outcome is wanted), self.steps[0] if self.steps else None
+        )
 
     @property
     def backed(self) -> bool:
@@ -100,14 +102,11 @@ def audit_ledger(
 
 
 def headline(verdicts: list[Verdict]) -> list[Verdict]:
-    """Contradictions that survive twice the tolerance, need no unprinted assumption and are no repetition."""
+    """Contradictions that survive twice the tolerance and are no repetition."""
     return [
         verdict
         for verdict in verdicts
-        if verdict.verdict == "contradicted"
-        and verdict.survives
-        and not verdict.claim.same
-        and not (verdict.decisive and verdict.decisive.assuming)
+        if verdict.verdict == "contradicted" and verdict.survives and not verdict.claim.same
     ]
 
 
@@ -170,6 +169,8 @@ def _verdict(
     verdict = Verdict(claim, _settle(steps, backings), tuple(steps), backings=backings)
     if verdict.verdict == "contradicted":
         verdict = _explain(verdict)
+    elif any(map(_conditional, steps)):
+        verdict = replace(_explain(verdict), code="K3C110", survives=False)
     elif verdict.verdict != "supported":
         verdict = replace(verdict, code="K3C202" if verdict.verdict == "unbacked" else "K3C203")
     verdict = _statistic(ledger, verdict)
@@ -177,6 +178,10 @@ def _verdict(
 
 
 def _settle(steps: list[Step], backings: tuple[Backing, ...]) -> str:
+    if any(map(_conditional, steps)):
+        steps = [step for step in steps if step.outcome is Outcome.CONTRADICTED and not step.assuming]
+        certain = any(step.role == "derived" for step in steps)
+        return "contradicted" if certain else "undecidable"
     outcomes = {step.outcome for step in steps if step.role == "derived"}
     outcomes |= {backing.outcome for backing in backings if backing.tier == "measured"}
     solved = {step.outcome for step in steps if step.role == "solved"}
@@ -185,6 +190,11 @@ def _settle(steps: list[Step], backings: tuple[Backing, ...]) -> str:
     if Outcome.SUPPORTED in outcomes | solved:
         return "supported"
     return "undecidable" if outcomes | solved else "unbacked"
+
+
+def _conditional(step: Step) -> bool:
+    """A contradiction that needs something the source does not print decides nothing."""
+    return step.role == "derived" and step.outcome is Outcome.CONTRADICTED and bool(step.assuming)
 
 
 def _explain(verdict: Verdict) -> Verdict:

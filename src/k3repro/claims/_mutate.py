@@ -65,7 +65,7 @@ def decidable(ledger: Ledger) -> set[str]:
     found |= {claim.same for claim in ledger.claims.values() if claim.same}
     verdicts = audit_ledger(ledger)
     found |= {verdict.claim.id for verdict in verdicts if any(map(_pins, verdict.steps))}
-    return found - {verdict.claim.id for verdict in verdicts if verdict.verdict == "contradicted"}
+    return found - {verdict.claim.id for verdict in verdicts if _flagged(verdict)}
 
 
 def _pins(step: Step) -> bool:
@@ -125,7 +125,11 @@ class _Reach:
             verdicts: list[Verdict] = audit_ledger(part, primary=self.primary)
         except InputError:
             return {"unit mismatch", *(claim.id for claim in of)}
-        return {verdict.claim.id for verdict in verdicts if verdict.verdict == "contradicted"}
+        return {verdict.claim.id for verdict in verdicts if _flagged(verdict)}
+
+
+def _flagged(verdict: Verdict) -> bool:
+    return verdict.verdict == "contradicted" or verdict.code == "K3C110"
 
 
 def _bare(claim: Claim) -> Claim:

@@ -157,7 +157,9 @@ def audit_lines(audit: Audit, *, everything: bool = False) -> Iterator[str]:
 
 def _worth_showing(verdict: Verdict) -> bool:
     repeated = verdict.claim.same and not (verdict.steps and verdict.steps[0].outcome.value == "contradicted")
-    return not repeated and (verdict.verdict == "contradicted" or verdict.code in ("K3C105", "K3C304"))
+    return not repeated and (
+        verdict.verdict == "contradicted" or verdict.code in ("K3C105", "K3C110", "K3C304")
+    )
 
 
 def _verdict_lines(verdict: Verdict, ledger: Ledger) -> Iterator[str]:

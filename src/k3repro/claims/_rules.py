@@ -15,6 +15,7 @@ RULES: dict[str, tuple[str, str]] = {
     "K3C107": ("error", "The parts do not add up to the printed whole."),
     "K3C108": ("error", "A formula's multiplier in the text is not the one behind the number."),
     "K3C109": ("error", "The number contradicts the model's configuration or another named fact."),
+    "K3C110": ("warning", "Contradicted, if something holds that the source does not print."),
     "K3C201": ("error", "A measured artifact gives another value."),
     "K3C202": ("note", "Nothing printed and nothing measured backs the number."),
     "K3C203": ("note", "The printed precision cannot decide the number."),

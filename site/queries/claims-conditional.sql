@@ -1,0 +1,14 @@
+-- title: Contradicted only if something holds that is not printed
+-- column document: {label = "document", kind = "code"}
+-- column claim: {label = "claim", kind = "code"}
+-- column about: {label = "about"}
+-- column printed: {label = "printed"}
+-- column derived: {label = "the others give"}
+-- column formula: {label = "formula", kind = "code"}
+-- column inputs: {label = "from"}
+-- column assuming: {label = "assuming"}
+-- column change: {label = "smallest change that would make it true"}
+SELECT seal, subject AS document, claim, about, printed, derived, formula, inputs, assuming, change
+FROM claims_audit_claims
+WHERE rule = 'K3C110' AND same = ''
+ORDER BY document, position
