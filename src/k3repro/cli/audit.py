@@ -99,17 +99,14 @@ def audit_site(folder: Path, as_json: bool) -> None:
     \b
     k3repro audit site site/build
     """
-    check = importlib.import_module("k3repro.report").audit_site
-    findings = list(check(folder))
+    checked = importlib.import_module("k3repro.report").audit_site(folder)
     if as_json:
-        emit({"ok": not findings, "findings": [_as_dict(finding) for finding in findings]})
+        emit(checked.as_dict())
     else:
-        _report(findings, f"{folder}: nothing found.")
-    sys.exit(1 if findings else 0)
-
-
-def _as_dict(finding: Any) -> Any:
-    return finding.as_dict() if hasattr(finding, "as_dict") else str(finding)
+        for note in checked.notes:
+            click.echo(f"note: {note}")
+        _report(checked, f"{folder}: nothing found.")
+    sys.exit(0 if checked.ok else 1)
 
 
 def _report(findings: Iterable[Any], summary: str) -> None:
