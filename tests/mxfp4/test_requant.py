@@ -343,16 +343,19 @@ def test_text_config_is_rewritten_too(tmp_path: Path) -> None:
 
 
 def test_memory_stays_below_two_shards(tmp_path: Path) -> None:
-    """Four shards of 9 MB: the peak grows by less than two of them over an idle interpreter."""
+    """Four shards of 26 MB: the peak grows by less than two of them over an idle interpreter."""
     source = checkpoint(tmp_path / "src", shards=4, n=2048, k=4096)
     shard = max(p.stat().st_size for p in source.glob("*.safetensors"))
+    # VmHWM belongs to the program that runs; ru_maxrss would begin with the peak of whoever started it
     code = (
-        "import sys, resource; from pathlib import Path; from k3repro.mxfp4 import *\n"
+        "import re, sys; from pathlib import Path; from k3repro.mxfp4 import *\n"
+        "peak = lambda: int(re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1])\n"
         "plan = plan_requant(Path(sys.argv[1]), 'mse')\n"
-        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "before = peak()\n"
         "requant(plan, Path(sys.argv[2]))\n"
-        "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)"
+        "print((peak() - before) * 1024)"
     )
     command = [sys.executable, "-c", code, str(source), str(tmp_path / "out")]
     grown = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    assert grown < 2 * shard
+    print(f"grown by {grown / 1e6:.1f} MB, a shard is {shard / 1e6:.1f} MB")
+    assert 1e6 < grown < 2 * shard  # below: nothing was measured
