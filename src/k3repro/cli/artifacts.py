@@ -246,8 +246,9 @@ def _pair(text: str) -> tuple[str, Any]:
     help="Folder to write to.",
 )
 @click.option(
-    "--format", "form", type=click.Choice(["csv", "json", "parquet"]), default="csv", show_default=True
-)
+    "--format", "form", type=click.Choice(["csv", "json", "parquet"]), default="csv", show_default=True,
+    help="Of each table's file; units stand in a header row or beside it.",
+)  # fmt: skip
 @store_option
 @json_option
 def export(which: str, folder: Path, form: str, root: Path | None, as_json: bool) -> None:

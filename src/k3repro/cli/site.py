@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
@@ -67,11 +68,16 @@ def build(folder: Path | None, artifacts: Path | None, force: bool, as_json: boo
 @click.option(
     "--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 picks a free one."
 )
-def serve(folder: Path | None, port: int) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print where it listens as one JSON line.")
+def serve(folder: Path | None, port: int, as_json: bool) -> None:
     """Serve site/build on 127.0.0.1 (the site also opens from disk, without a server)."""
     from k3repro.report import Site, serve_folder
 
     place = Site(folder.resolve()) if folder else Site.find()
     if not (place.build / "index.html").is_file():
         raise InputError("no built site", where=str(place.build), fix="Run `k3repro site build` first.")
-    serve_folder(place.build, port, lambda url: click.echo(f"{url}  (Ctrl-C stops)"))
+    serve_folder(
+        place.build,
+        port,
+        lambda url: click.echo(json.dumps({"url": url}) if as_json else f"{url}  (Ctrl-C stops)"),
+    )
