@@ -156,3 +156,9 @@ def test_diff_refuses_a_ledger_against_a_document(folder, capsys):
 def test_help_has_examples(command):
     code, out, _ = run(command, "--help")
     assert code == 0 and f"k3repro audit {command}" in out
+
+
+def test_a_source_without_a_ledger_is_found_by_its_bytes_or_named(folder, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["audit", "claims", "--store", str(ROOT), "--source", str(folder / "post.md")])
+    assert caught.value.code == 2 and "no ledger here" in capsys.readouterr().err

@@ -78,6 +78,9 @@ def _ulp(printed: str) -> Fraction:
     word = NUMBER_WORDS.get(printed.lower())
     if word is not None:
         return Fraction(int(word.denominator == 1))
+    mantissa, _, exponent = printed.lower().partition("e") if printed[:1].isdigit() else (printed, "", "")
+    if exponent.lstrip("+-").isdigit():
+        return _ulp(mantissa) * Fraction(10) ** int(exponent)
     digits = "".join(c for c in printed if c in "0123456789.")
     suffix = next((MULTIPLIERS[c] for c in reversed(printed) if c in MULTIPLIERS), 1)
     return Fraction(1, 10 ** decimals_of(digits)) * suffix

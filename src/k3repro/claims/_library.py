@@ -82,6 +82,20 @@ class Library:
             self._read[path] = read_ledger(path)
         return self._read[path]
 
+    def of_source(self, source: Path) -> str:
+        """The id of the ledger whose document this file is, by its SHA-256.
+
+        Raises:
+            InputError: no ledger is about these bytes.
+        """
+        sha256 = read_source(source).sha256
+        for name in self.names():
+            if self.ledger(name).sha256 == sha256:
+                return name
+        raise InputError(
+            "no ledger here is about this file", where=str(source), fix="Name the ledger before --source."
+        )
+
     def has_bindings(self, name: str | Path) -> bool:
         """Whether any claim of a ledger is bound to artifacts."""
         return any(claim.bindings for claim in self.ledger(name).claims.values())

@@ -28,10 +28,13 @@ NUMBER_WORDS = {
     "quarter": Fraction(1, 4),
     "thousands": Fraction(1000),
     **dict.fromkeys(("tens", "tenfold"), Fraction(10)),
+    "½": Fraction(1, 2),
+    "¼": Fraction(1, 4),
+    "¾": Fraction(3, 4),
 }
 
 _WORDS = "|".join(sorted(NUMBER_WORDS, key=len, reverse=True))
-_NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\d])|\d+(?:\.\d+)*"
+_NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\d])|\d+(?:\.\d+)*(?:[eE][+-]?\d+(?![\w]))?"
 _SUFFIX = r"GiB|MiB|TiB|GB|MB|TB|ms|GPU|[KkMBT](?:iB?)?|[x×](?=[\s.,;:)\]/]|$)|%|s|G"
 _PATTERN = re.compile(
     rf"""
@@ -71,7 +74,7 @@ def value_of(token: str) -> Fraction:
     if word is not None:
         return word
     text = token.replace(",", "").replace("−", "-")
-    match = re.fullmatch(r"(?:TP|DP|EP)?(-?\d+(?:\.\d+)?)([KkMBT])?(?:[A-Za-z%×]*)", text)
+    match = re.fullmatch(r"(?:TP|DP|EP)?(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)([KkMBT])?(?:[A-Za-z%×]*)", text)
     if match is None:
         return Fraction(re.sub(r"\D", "", text) or "0")
     return Fraction(match.group(1)) * MULTIPLIERS.get(match.group(2) or "", 1)

@@ -62,10 +62,10 @@ def claims_command(
     k3repro audit claims kimi-k3-summary --source summary.txt
     k3repro audit claims my-ledger.toml --sarif claims.sarif
     """
-    if source is not None and ledger is None:
-        raise InputError("--source needs the ledger it belongs to", fix="Name the ledger before --source.")
     store = Store(root)
     library = Library(store.root)
+    if source is not None and ledger is None:
+        ledger = library.of_source(source)
     names = [ledger] if ledger else library.names()
     if not names:
         raise InputError(
