@@ -40,7 +40,7 @@ _SUSPICIOUS = re.compile(
     r"://|host |/home/|/Users/|/root/|\d\.\d|::|[0-9a-fA-F]:[0-9a-fA-F]"
     r"|sk-|hf_|gh[pousr]_|github_pat|glpat|AKIA|AIza|xox|eyJ|Bearer|PRIVATE KEY"
 )
-_PUBLIC = frozenset({"github.com", "huggingface.co", "pypi.org", "doi.org", "arxiv.org"})
+_PUBLIC = frozenset({"github.com", "huggingface.co", "doi.org", "arxiv.org"})
 _LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
 
 
