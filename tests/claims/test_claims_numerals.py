@@ -62,3 +62,26 @@ def test_a_plain_number_is_read_back(whole, places):
     (numeral,) = numerals(f"about {printed} tokens")
     assert numeral.token == printed and numeral.after == "tokens"
     assert value_of(printed) == Fraction(printed.replace(",", ""))
+
+
+@pytest.mark.parametrize("unit", ["A-", "A.a-", "1,", "1.", "a1-", "TP", "1e", "-", "A‑1", "½", "two"])
+def test_reading_takes_linear_time(unit):
+    """Calls made on a hostile text grow no faster than its length."""
+    import sys
+
+    def calls(text):
+        count = 0
+
+        def trace(frame, event, argument):
+            nonlocal count
+            count += event == "call"
+
+        sys.setprofile(trace)
+        try:
+            numerals(text)
+        finally:
+            sys.setprofile(None)
+        return count
+
+    small, large = calls(unit * 500), calls(unit * 5000)
+    assert large <= 12 * small + 100

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -75,6 +76,7 @@ def _round_half_up(value: Fraction) -> int:
     return math.floor(value + Fraction(1, 2))
 
 
+_LITERAL = re.compile(r"[\d_.]{1,40}(?:[eE][+-]?\d{1,3})?")
 _STEPS: dict[str, tuple[Callable[[Number], Number], Span]] = {
     "floor": (_integral(math.floor), Span(Fraction(0), Fraction(1))),
     "ceil": (_integral(math.ceil), Span(Fraction(-1), Fraction(0))),
@@ -109,6 +111,8 @@ def _build(node: ast.expr, text: str, where: str, names: list[str]) -> _Node:
         and not isinstance(node.value, bool)
     ):
         literal = ast.get_source_segment(text.strip(), node) or str(node.value)
+        if not _LITERAL.fullmatch(literal):
+            raise InputError(f"{literal[:20]!r} is no number a formula may hold", where=where)
         return _Node("number", measure=Measure(Span.point(Fraction(literal.replace("_", ""))), ()))
     if isinstance(node, ast.Name | ast.Attribute):
         names.append(ast.unparse(node))

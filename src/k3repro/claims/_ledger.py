@@ -5,6 +5,7 @@ A claim stands in a `[[section]]` (`n` counts its numerals) or in a `[[table]]` 
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -153,10 +154,10 @@ class _Reader:
         where = f"{self.path}: premise {data.get('id', '?')}"
         self._known(data, {"id", "value", "unit", "source"}, where)
         identity = self._identity(_text(data, "id", where), where)
-        try:
-            value = Fraction(_text(data, "value", where).replace(",", ""))
-        except ValueError:
-            raise _fail(f"{data['value']!r} is not a number", where) from None
+        text = _text(data, "value", where).replace(",", "")
+        if not re.fullmatch(r"-?\d{1,40}(?:\.\d{1,40})?(?:e[+-]?\d{1,3})?", text):
+            raise _fail(f"{text[:40]!r} is not a number", where)
+        value = Fraction(text)
         return Premise(identity, value, self._unit(data, where), _text(data, "source", where))
 
     def _rules(self, entries: Iterable[Mapping[str, Any]]) -> Iterable[Rule]:
@@ -257,10 +258,10 @@ class _Reader:
 
     def _binding(self, data: Mapping[str, Any], where: str) -> Binding:
         self._known(data, _BINDING, where)
-        try:
-            tolerance, scale = Fraction(str(data.get("tolerance", 0))), Fraction(str(data.get("scale", 1)))
-        except ValueError:
-            raise _fail("tolerance and scale are numbers", where) from None
+        given = [data.get(key, 0) for key in ("tolerance", "scale")]
+        if not all(isinstance(value, int | float) and math.isfinite(value) for value in given):
+            raise _fail("tolerance and scale are numbers", where)
+        tolerance, scale = Fraction(str(data.get("tolerance", 0))), Fraction(str(data.get("scale", 1)))
         if tolerance and not data.get("tolerance_from"):
             raise _fail(
                 "has a tolerance without tolerance_from", where, "Say where the tolerance comes from."

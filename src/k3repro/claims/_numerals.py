@@ -34,18 +34,20 @@ NUMBER_WORDS = {
 }
 
 _WORDS = "|".join(sorted(NUMBER_WORDS, key=len, reverse=True))
-_NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\d])|\d+(?:\.\d+)*(?:[eE][+-]?\d+(?![\w]))?"
+_NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\d])|\d+(?:\.\d+)*(?:[eE][+-]?\d{1,3}(?![\w]))?"
 _SUFFIX = r"GiB|MiB|TiB|GB|MB|TB|ms|GPU|[KkMBT](?:iB?)?|[x×](?=[\s.,;:)\]/]|$)|%|s|G"
 _PATTERN = re.compile(
     rf"""
     (?P<date>\b\d{{4}}-\d{{2}}-\d{{2}}\b)
   | (?P<degree>\b(?:TP|DP|EP)(?P<rank>\d+)\b)
   | (?P<topology>\b\d(?=P\dD\b)|(?<=\dP)\d(?=D\b))
-  | (?P<name>(?:[A-Z][\w’]*[-‑](?:[\w.]+[-‑])*)+[A-Za-z]*\d[\w.]*\w|[A-Z][\w]*[-‑]\d\b|[^\W\d][\w.@/]*[\w]*)
+  | (?P<name>[^\W\d][\w.@/’]*)
   | (?P<number>(?P<sign>(?<![\w)])[-−](?=\d))?(?P<digits>{_NUMBER})(?P<suffix>(?:{_SUFFIX})(?![A-Za-z\d]))?)
     """,
     re.VERBOSE,
 )
+_HYPHENS = 8  # a longer chain is no name, and scanning it again and again would be slow
+_HYPHENATED = re.compile(r"[-‑]([\w.]+)")
 _WORD_PATTERN = re.compile(rf"\b(?:{_WORDS})\b", re.IGNORECASE)
 _IDENTIFIER_TAIL = re.compile(r"\w*")
 _UNIT_AFTER = re.compile(r"[\s-]?\s?([A-Za-z%][A-Za-z]*(?:/[A-Za-z]+)?)")
@@ -74,7 +76,9 @@ def value_of(token: str) -> Fraction:
     if word is not None:
         return word
     text = token.replace(",", "").replace("−", "-")
-    match = re.fullmatch(r"(?:TP|DP|EP)?(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)([KkMBT])?(?:[A-Za-z%×]*)", text)
+    match = re.fullmatch(
+        r"(?:TP|DP|EP)?(-?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,3})?)([KkMBT])?(?:[A-Za-z%×]*)", text
+    )
     if match is None:
         return Fraction(re.sub(r"\D", "", text) or "0")
     return Fraction(match.group(1)) * MULTIPLIERS.get(match.group(2) or "", 1)
@@ -87,7 +91,8 @@ def numerals(text: str) -> list[Numeral]:
     while match := _PATTERN.search(text, position):
         position = match.end()
         if match.group("name"):
-            found += _words(text, match.start(), match.end())
+            position = _name_end(text, match.start(), match.end())
+            found += _words(text, match.start(), position)
             continue
         if match.group("number") and _part_of_identifier(text, match):
             tail = _IDENTIFIER_TAIL.match(text, match.end())
@@ -98,6 +103,19 @@ def numerals(text: str) -> list[Numeral]:
         if match.group("topology") or text[position : position + 1] in ("x", "×"):
             position = match.end() + 1
     return found
+
+
+def _name_end(text: str, start: int, end: int) -> int:
+    """Where a name ends: `ConnectX-7` and `GLM-5.1-FP8` are one name, `top-16` ends before its number."""
+    last = end
+    for _ in range(_HYPHENS if text[start].isupper() else 0):
+        match = _HYPHENATED.match(text, end)
+        if match is None:
+            break
+        end = match.end()
+        if any(character.isdigit() for character in match.group(1)):
+            last = end - len(match.group(1)) + len(match.group(1).rstrip("."))
+    return last
 
 
 def _part_of_identifier(text: str, match: re.Match[str]) -> bool:
