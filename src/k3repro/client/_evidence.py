@@ -32,7 +32,8 @@ def evidence_of(answers: Mapping[str, str | None]) -> list[dict[str, str]]:
     build = _load(answers.get("/version") or "").get("version")
     if isinstance(build, str) and _VERSION.fullmatch(build):
         found.append({"kind": "build_info", "value": build})
-    families = set(_FAMILY.findall(metrics))
+    # The twin prints the engine's families under its own mark; they are no evidence of an engine.
+    families = set() if TWIN_MARK in metrics.lower() else set(_FAMILY.findall(metrics))
     if len(families) >= _FEWEST_FAMILIES and any(name in families for name in _ENGINE_FAMILIES):
         found.append({"kind": "metrics", "value": f"{len(families)} engine metric families"})
     return found

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from k3repro.twin._needle import answer_question
+from k3repro.twin._needle import UNKNOWN_ANSWER, answer_question
 from k3repro.twin._tokenizer import pieces
 
-__all__ = ["Answer", "answer"]
+__all__ = ["Answer", "answer", "garbled", "instead"]
 
 _CONSONANTS = "bdfglmnprstvkzhj"
 # 256 words of one token each: a space and three letters, so every one is the same number of bytes on the
@@ -37,11 +37,27 @@ class Answer:
         return "".join(self.tokens)
 
 
-def answer(prompt: str, seed: int, max_tokens: int, *, ignore_eos: bool, stop: Sequence[str] = ()) -> Answer:
-    """The reply to `prompt` in at most `max_tokens` tokens: a needle if it asks for one, or pseudo-words."""
+def answer(
+    prompt: str,
+    seed: int,
+    max_tokens: int,
+    *,
+    ignore_eos: bool,
+    stop: Sequence[str] = (),
+    lost: bool = False,
+    preamble: int = 0,
+) -> Answer:
+    """The reply to `prompt` in at most `max_tokens` tokens: a needle if it asks for one, or pseudo-words.
+
+    `lost`: the needle is not found; `preamble`: words before the answer (both are defects).
+    """
     key = blake2b(prompt.encode("utf-8", "surrogatepass"), key=b"%d" % seed, digest_size=16).digest()
     said = answer_question(prompt)
+    if lost and said is not None:
+        said = UNKNOWN_ANSWER
     tokens = pieces(" " + said) if said is not None else []
+    if preamble and tokens:
+        tokens = [*_words(key, preamble), *tokens]
     natural = len(tokens) or _NATURAL_SHORTEST + int.from_bytes(key[:4], "big") % _NATURAL_SPREAD
     ends = not ignore_eos and natural < max_tokens
     length = natural if ends else max_tokens
@@ -51,6 +67,21 @@ def answer(prompt: str, seed: int, max_tokens: int, *, ignore_eos: bool, stop: S
         tokens.append("")  # the end-of-sequence token: counted, without text
     finish = "stop" if ends else "length"
     return _stopped(tokens, finish, stop) if stop else Answer(tokens, finish)
+
+
+def garbled(number: int, answer: Answer) -> Answer:
+    """As many tokens as `answer` has, of pseudo-words."""
+    words = _words(number.to_bytes(8, "big"), len(answer.tokens))
+    return instead(words, answer)
+
+
+def instead(tokens: Sequence[str], answer: Answer) -> Answer:
+    """`answer` saying `tokens`, cut or filled up with nothing to its own length and end."""
+    length = len(answer.tokens)
+    kept = [*tokens[:length], *[""] * (length - len(tokens))]
+    if answer.finish_reason == "stop" and kept:
+        kept[-1] = ""
+    return Answer(kept, answer.finish_reason, answer.stop_reason)
 
 
 def _words(key: bytes, count: int) -> list[str]:

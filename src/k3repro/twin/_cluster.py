@@ -7,13 +7,18 @@ from collections.abc import Callable
 from k3repro import __version__
 from k3repro.errors import InputError
 from k3repro.twin import _tokenizer as tokenizer
+from k3repro.twin._answers import Answer, garbled, instead
 from k3repro.twin._core import Core, Flight
+from k3repro.twin._defects import Defects
 from k3repro.twin._intake import Refused, Served, accept, parse_json, prompt_text
 from k3repro.twin._metrics import Metrics
+from k3repro.twin._needle import UNKNOWN_ANSWER
 from k3repro.twin._platform import Platform
 from k3repro.twin._render import FINGERPRINT, Generation, error_reply, json_reply, reply
 
 __all__ = ["Cluster"]
+
+PREAMBLE_TOKENS = 60
 
 
 class Cluster:
@@ -27,7 +32,18 @@ class Cluster:
         self.core = Core(platform, seed)
         self.metrics = Metrics(platform, self.mark)
         self.started_s: float | None = None  # wall time of a serve behind HTTP; virtual time has none
-        self._served = Served(platform.model, platform.max_model_len, seed, self.mark)
+        self._said: dict[int, Answer] = {}
+        defects = self.core.defects
+        if defects is not None:
+            self.metrics.skew_ns = defects.skew_ns
+        self._served = Served(
+            platform.model,
+            platform.max_model_len,
+            seed,
+            self.mark,
+            self.core.pages.block_tokens if platform.prefix_caching else 0,
+            self._twist if defects is not None else None,
+        )
         self._gets: dict[str, Callable[[], bytes]] = {
             "/health": lambda: reply(200, b""),
             "/ping": lambda: reply(200, b""),
@@ -73,11 +89,55 @@ class Cluster:
         """The driver tells the cluster that a flight was delivered or cancelled (for the metrics)."""
         self.metrics.observe(flight, reason)
 
+    def batch(self, generation: Generation, flight: Flight) -> list[tuple[int, bytes]]:
+        """(nanoseconds, bytes) of a flight up to now that were not handed out before."""
+        times = self.core.drain(flight)
+        if not generation.sent and times:
+            generation.cached_tokens = flight.cached_tokens
+            if flight.mark:
+                generation.answer = self._spoiled(generation.answer, flight)
+        return generation.batch(times)
+
+    def _spoiled(self, said: Answer, flight: Flight) -> Answer:
+        if flight.mark == "no context":
+            return instead(tokenizer.pieces(" " + UNKNOWN_ANSWER), said)
+        owner = self._said.get(int(flight.mark.rpartition(" ")[2])) if flight.mark != "stale" else None
+        return instead(owner.tokens, said) if owner is not None else garbled(flight.number, said)
+
+    def _twist(self, prompt: str, chat: bool) -> tuple[bool, int]:
+        defects, number = self.core.defects, self.core.submitted
+        if defects is None:
+            return False, 0
+        preamble = PREAMBLE_TOKENS if chat and defects.strikes("preamble", number) else 0
+        return defects.misses(prompt, number), preamble
+
     def _generate(self, body: bytes, *, chat: bool) -> tuple[Generation, Flight]:
         generation = accept(parse_json(body), self._served, chat=chat)
-        flight = self.core.submit(generation.prompt_tokens, len(generation.answer.tokens))
+        defects = self.core.defects
+        if defects is not None:
+            self._strike(generation, defects)
+        flight = self.core.submit(generation.prompt_tokens, len(generation.answer.tokens), generation.hashes)
         generation.begin(f"{self.seed:x}-{flight.number:08d}", self.core.now_ns // 1_000_000_000)
         return generation, flight
+
+    def _strike(self, generation: Generation, defects: Defects) -> None:
+        """Defects that show in how a request is answered."""
+        number = self.core.submitted
+        if defects.refuses(self.core):
+            raise Refused(500, "Internal Server Error", "InternalServerError")
+        if defects.strikes("in-stream-error", number):
+            generation.broken = "error"
+        elif defects.strikes("decode-restarted", number):
+            generation.broken = "severed"
+            self.core.failed_transfers[number % self.platform.lanes] += 1
+            self.core.log.append("Timed out waiting for write_ready_flags")
+        if generation.broken:
+            said = generation.answer
+            generation.answer = Answer(said.tokens[: max(1, len(said.tokens) // 2)], "abort")
+        if defects.rate("coalesced-events"):
+            generation.coalesce = lambda index: defects.strikes("coalesced-events", number << 24 | index)
+        if defects.rate("state-recycle"):
+            self._said[number] = generation.answer
 
     def _models(self) -> bytes:
         card = {

@@ -1,125 +1,127 @@
 """The discrete-event core: integer nanoseconds and tokens, no text, no clock, no I/O.
 
-A flight passes: prefill queue of its lane -> lockstep prefill steps -> handoff -> free slot in its decode
-lane -> lockstep decode steps. Between two changes of the decode batch all steps cost the same, so a whole
-*span* of steps is one event; token times are read off the spans when somebody asks.
+A flight passes: prefill queue of its lane -> lockstep prefill steps -> source hold -> slot and blocks
+reserved in its decode lane -> transfer -> lockstep decode steps -> release. It can be cancelled in each.
 """
 
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_right
 from collections import deque
+from collections.abc import Sequence
 
+from k3repro.twin._costs import Costs
+from k3repro.twin._decode import DecodePool
+from k3repro.twin._defects import Defects
 from k3repro.twin._draws import Jitter
+from k3repro.twin._flight import DECODE, DONE, HOLD, TRANSFER, WAITING, Flight
+from k3repro.twin._paging import paging
 from k3repro.twin._platform import Platform
+from k3repro.twin._prefill import PrefillPool
 
 __all__ = ["Core", "Flight"]
 
 # At one instant events run in this order, so that everything that happens then is seen by the steps it
 # starts.
-_PREFILL_END, _READY, _PREFILL_START, _BOUNDARY = range(4)
-_PRUNE_AT = 4096
-
-
-class Flight:
-    """One request inside the core. Times are nanoseconds of the core's clock; -1 means not yet."""
-
-    __slots__ = (
-        "arrival_ns",
-        "cancelled",
-        "drained",
-        "finish_step",
-        "finished_ns",
-        "first_step",
-        "lane",
-        "number",
-        "output_tokens",
-        "prefill_left",
-        "prefill_start_ns",
-        "prompt_tokens",
-        "ready_ns",
-        "times",
-    )
-
-    def __init__(
-        self, number: int, lane: int, prompt_tokens: int, output_tokens: int, arrival_ns: int
-    ) -> None:
-        self.number = number
-        self.lane = lane
-        self.prompt_tokens = prompt_tokens
-        self.output_tokens = output_tokens
-        self.arrival_ns = arrival_ns
-        self.prefill_left = prompt_tokens
-        self.prefill_start_ns = -1
-        self.ready_ns = -1
-        self.first_step = -1
-        self.finish_step = -1
-        self.finished_ns = -1
-        self.drained = 0
-        self.cancelled = False
-        self.times: list[int] = []
+_PREFILL_END, _READY, _ARRIVED, _PREFILL_START, _BOUNDARY = range(5)
+_Work = tuple[list[Flight], list[tuple[Flight, int]], int]
 
 
 class Core:
-    """Lanes, slots, a prefill queue and decode steps of one 2P2D serve."""
+    """Lanes, blocks, slots, queues and steps of one 2P2D serve."""
 
     def __init__(self, platform: Platform, seed: int) -> None:
         self.platform = platform
+        self.pages = paging(platform)
+        self.costs = Costs(platform, self.pages)
         self.now_ns = 0
-        self.running = 0
         self.submitted = 0
         self.flights: dict[int, Flight] = {}  # accepted and neither finished nor cancelled
-        self.lane_running = [0] * platform.lanes
-        self.lane_waiting: list[deque[Flight]] = [deque() for _ in range(platform.lanes)]
-        self.lane_prefill: list[deque[Flight]] = [deque() for _ in range(platform.lanes)]
-        self._jitter = Jitter(seed, platform.jitter_ppm)
-        self._events: list[tuple[int, int, int, Flight | int | list[Flight]]] = []
+        self.log: list[str] = []
+        self.defects = Defects.of(platform, seed)
+        jitter = Jitter(seed, platform.jitter_ppm)
+        self.prefill = PrefillPool(platform, self.pages)
+        self.decode = DecodePool(platform, self.pages, self.costs, jitter, self.flights)
+        self.transfers = [0] * platform.lanes
+        self.transfer_ns = [0] * platform.lanes
+        self.transfer_bytes = [0] * platform.lanes
+        self.expired = [0] * platform.lanes
+        self.failed_transfers = [0] * platform.lanes
+        self._jitter = jitter
+        self._events: list[tuple[int, int, int, Flight | int | _Work]] = []
         self._sequence = 0
         self._prefill_active = False
-        self._finishes: list[tuple[int, int, Flight]] = []
-        self._span_steps: list[int] = [0]
-        self._spans: list[tuple[int, int, int]] = [(0, 0, 1)]
-        self._epoch = 0
-        self._leaving = 0
-        self._done: list[Flight] = []
+        self._planned = (-1, -1)
+        self._link_free = [0] * platform.lanes
         self._handoff_ns = platform.handoff_ns
+
+    # ---- what drivers and metrics read
+
+    @property
+    def running(self) -> int:
+        """Requests that decode."""
+        return self.decode.running
+
+    @property
+    def lane_running(self) -> list[int]:
+        """Requests that decode, per lane."""
+        return self.decode.lane_running
+
+    @property
+    def lane_prefill(self) -> list[deque[Flight]]:
+        """Prefill queues."""
+        return self.prefill.queues
+
+    @property
+    def lane_waiting(self) -> list[deque[Flight]]:
+        """Requests whose cache is ready and that have no decode place yet, per lane."""
+        return self.decode.waiting
+
+    def queued(self) -> tuple[int, int]:
+        """Requests in the prefill queues and requests waiting for a decode place."""
+        return sum(map(len, self.prefill.queues)), sum(map(len, self.decode.waiting))
 
     # ---- what drivers call
 
-    def submit(self, prompt_tokens: int, output_tokens: int) -> Flight:
-        """Admit a request now. Both counts must be at least 1."""
+    def submit(self, prompt_tokens: int, output_tokens: int, hashes: Sequence[int] = ()) -> Flight:
+        """Admit a request now. Both counts must be at least 1; `hashes` name the prompt's full blocks."""
         number = self.submitted
         self.submitted += 1
         lane = number % self.platform.lanes
-        flight = Flight(number, lane, prompt_tokens, output_tokens, self.now_ns)
+        flight = Flight(number, lane, prompt_tokens, output_tokens, self.now_ns, hashes)
         self.flights[number] = flight
-        self.lane_prefill[lane].append(flight)
-        if not self._prefill_active:
-            self._prefill_active = True
-            self._push(self.now_ns + self.platform.gather_ns, _PREFILL_START, 0)
+        if self.defects is not None:
+            self.defects.arrive(flight, self)
+        self.prefill.queues[lane].append(flight)
+        self._kick(self.now_ns + self.platform.gather_ns)
         return flight
 
     def next_event_ns(self) -> int | None:
-        """When something changes next, or None when the cluster is idle."""
+        """When something changes next, or None when the cluster is idle (or stalled)."""
+        if self.defects is not None and self.defects.stalled:
+            return None
         return self._events[0][0] if self._events else None
 
     def next_step_ns(self) -> int | None:
         """When the next decode step ends after now (a wall-clock driver emits tokens then), or None."""
-        if not self.running:
+        if not self.decode.running or (self.defects is not None and self.defects.stalled):
             return None
-        _, start, step = self._spans[-1]
-        return start + ((self.now_ns - start) // step + 1) * step
+        return self.decode.next_step_ns(self.now_ns)
 
     def advance(self, until_ns: int) -> list[Flight]:
         """Run every event up to and including `until_ns`; the flights that finished, in order."""
+        if self.defects is not None and self.defects.stalled:
+            self.now_ns = max(self.now_ns, until_ns)
+            return []
         events = self._events
         while events and events[0][0] <= until_ns:
             when, kind, _, payload = heapq.heappop(events)
             self.now_ns = when
             if kind == _BOUNDARY:
-                if payload == self._epoch:
+                if payload == self.decode.epoch:
                     self._boundary(when)
+            elif kind == _ARRIVED:
+                self._arrived(payload)  # type: ignore[arg-type]
             elif kind == _READY:
                 self._ready(payload)  # type: ignore[arg-type]
             elif kind == _PREFILL_START:
@@ -127,162 +129,169 @@ class Core:
             else:
                 self._prefill_end(when, payload)  # type: ignore[arg-type]
         self.now_ns = max(self.now_ns, until_ns)
-        done, self._done = self._done, []
+        done, self.decode.done = self.decode.done, []
         return done
 
     def emitted(self, flight: Flight) -> int:
         """Tokens of a flight up to now."""
-        if flight.finished_ns >= 0 or flight.first_step < 0:
-            return len(flight.times)
-        begin, start, step = self._spans[-1]
-        return min(begin + (self.now_ns - start) // step, flight.finish_step) - flight.first_step
+        return self.decode.emitted(flight, self._frozen_now())
 
     def drain(self, flight: Flight) -> list[int]:
         """End times of the tokens emitted up to now and not drained before."""
-        if flight.finished_ns < 0 and flight.first_step >= 0:
-            self._extend(flight, flight.first_step + self.emitted(flight))
+        if flight.state == DECODE:
+            self.decode.extend(flight, flight.first_step + self.emitted(flight))
         fresh = flight.times[flight.drained :]
         flight.drained = len(flight.times)
         return fresh
 
     def cancel(self, flight: Flight) -> None:
-        """The client went away: the flight leaves its queue now, or its slot at the end of the step in
-        progress.
+        """The client went away. What the flight holds is free at once, after the transfer in progress, or
+        at the end of the decode step in progress.
         """
         if flight.cancelled or flight.finished_ns >= 0:
             return
-        if flight.first_step >= 0:
-            self._extend(flight, flight.first_step + self.emitted(flight))
+        if flight.state == DECODE:
+            self.decode.extend(flight, flight.first_step + self.emitted(flight))
         flight.cancelled = True
         flight.finished_ns = self.now_ns
         del self.flights[flight.number]
-        if flight.first_step >= 0:
-            self._leaving += 1
-            self._schedule_boundary(self.now_ns)
-        elif flight.ready_ns >= 0:
-            self.lane_waiting[flight.lane].remove(flight)
-        elif flight.prefill_left:
-            self.lane_prefill[flight.lane].remove(flight)
+        self._withdraw(flight)
+        if self.defects is not None:
+            self.defects.cancelled(flight, self)
 
-    def queued(self) -> tuple[int, int]:
-        """Requests in the prefill queues and requests waiting for a decode slot."""
-        return sum(map(len, self.lane_prefill)), sum(map(len, self.lane_waiting))
+    def _withdraw(self, flight: Flight) -> None:
+        state, lane = flight.state, flight.lane
+        if state == DECODE:
+            self.decode.leaving += 1
+            self._plan_boundary()
+        elif state == TRANSFER:
+            # A write under way cannot be called back: its blocks are free when it has arrived.
+            if flight.transfer_ns < 0:
+                flight.state = DONE
+                self.decode.give_up(flight)
+                self._source_free(flight)
+                self._reserve(lane)
+        elif state == WAITING:
+            self.decode.waiting[lane].remove(flight)
+            flight.state = DONE
+            self._source_free(flight)
+            self._reserve(lane)
+        elif state == HOLD:
+            self._source_free(flight)
+        elif flight.prefill_left:
+            self.prefill.queues[lane].remove(flight)
+            flight.state = DONE
+            self._source_free(flight)
+            self._kick(self.now_ns)
 
     # ---- prefill
 
+    def _kick(self, when: int) -> None:
+        if not self._prefill_active:
+            self._prefill_active = True
+            self._push(when, _PREFILL_START, 0)
+
     def _prefill_step(self, now: int) -> None:
-        finished: list[Flight] = []
-        total = 0
-        for queue in self.lane_prefill:
-            budget = self.platform.prefill_lane_tokens
-            while queue and budget:
-                flight = queue[0]
-                if flight.prefill_start_ns < 0:
-                    flight.prefill_start_ns = now
-                take = min(flight.prefill_left, budget)
-                flight.prefill_left -= take
-                budget -= take
-                total += take
-                if not flight.prefill_left:
-                    finished.append(queue.popleft())
+        total, finished, shares = self.prefill.step(now)
         if not total:
             self._prefill_active = False
             return
-        cost = self.platform.prefill_step_ns + self.platform.prefill_token_ns * total
-        self._push(now + self._jitter.apply(cost), _PREFILL_END, finished)
+        cost = self._jitter.apply(self.costs.prefill_step(total))
+        self._push(now + cost, _PREFILL_END, (finished, shares, now))
 
-    def _prefill_end(self, now: int, finished: list[Flight]) -> None:
+    def _prefill_end(self, now: int, work: _Work) -> None:
+        finished, shares, start = work
+        for flight, tokens in shares:
+            flight.chunks.append((start, now, tokens))
         for flight in finished:
+            flight.prefill_end_ns = now
+            if flight.cancelled:
+                flight.state = DONE
+                self._source_free(flight)
+                continue
+            flight.state = HOLD
+            self.prefill.end(flight)
             self._push(now + self._handoff_ns, _READY, flight)
         self._prefill_step(now)
 
-    # ---- decode
+    def _source_free(self, flight: Flight) -> None:
+        if self.prefill.release(flight):
+            self._kick(self.now_ns)
+
+    # ---- handoff
 
     def _ready(self, flight: Flight) -> None:
         if flight.cancelled:
+            flight.state = DONE
             return
         flight.ready_ns = self.now_ns
-        self.lane_waiting[flight.lane].append(flight)
-        if self.lane_running[flight.lane] < self.platform.max_num_seqs:
-            self._schedule_boundary(self.now_ns)
+        flight.state = WAITING
+        self.decode.waiting[flight.lane].append(flight)
+        self._reserve(flight.lane)
 
-    def _schedule_boundary(self, now: int) -> None:
-        if self.running:
-            _, start, step = self._spans[-1]
-            now = start - (start - now) // step * step
-        self._push(now, _BOUNDARY, self._epoch)
+    def _reserve(self, lane: int) -> None:
+        for flight in self.decode.reserve(lane):
+            flight.state = TRANSFER
+            if flight.times or flight.preempted_ns:
+                tokens = flight.prompt_tokens + len(flight.times)
+                flight.transfer_ns = self.now_ns
+                self._push(self.now_ns + self.costs.recompute(tokens), _ARRIVED, flight)
+            else:
+                self._transfer(flight)
+
+    def _transfer(self, flight: Flight) -> None:
+        """Start one write. A lane's rail carries one after another; lanes have rails of their own."""
+        lane = flight.lane
+        wire = self.costs.wire(flight.prompt_tokens)
+        if self.defects is not None:
+            altered = self.defects.transfer(flight, self, wire)
+            if altered is None:
+                return
+            wire = altered
+        begin = max(self.now_ns, self._link_free[lane])
+        self._link_free[lane] = begin + wire
+        flight.transfer_ns = begin
+        self.transfers[lane] += 1
+        self.transfer_ns[lane] += wire
+        self.transfer_bytes[lane] += self.costs.wire_bytes(flight.prompt_tokens)
+        self._push(begin + wire, _ARRIVED, flight)
+
+    def _arrived(self, flight: Flight) -> None:
+        self._source_free(flight)
+        if flight.cancelled:
+            flight.state = DONE
+            self.decode.give_up(flight)
+            self._reserve(flight.lane)
+            return
+        if self.defects is not None:
+            self.defects.activate(flight, self)
+        self.decode.joining.append(flight)
+        self._plan_boundary()
+
+    # ---- decode
+
+    def _plan_boundary(self) -> None:
+        """Have the batch looked at when the step in progress ends; once is enough."""
+        plan = (self.decode.boundary_ns(self.now_ns), self.decode.epoch)
+        if plan != self._planned:
+            self._planned = plan
+            self._push(plan[0], _BOUNDARY, plan[1])
 
     def _boundary(self, now: int) -> None:
-        """End of a step at which the batch changes: finish, free, admit, start the next span."""
-        step = self._spans[-1][0]
-        if self.running:
-            step += (now - self._spans[-1][1]) // self._spans[-1][2]
-        self._retire(step)
-        for lane, queue in enumerate(self.lane_waiting):
-            while queue and self.lane_running[lane] < self.platform.max_num_seqs:
-                self._admit(queue.popleft(), lane, step)
-        self._start_span(step, now)
+        decode = self.decode
+        due = decode.boundary(now)
+        if due is not None:
+            self._push(due, _BOUNDARY, decode.epoch)
+        if decode.freed:
+            lanes, decode.freed = sorted(set(decode.freed)), []
+            for lane in lanes:
+                self._reserve(lane)
 
-    def _retire(self, step: int) -> None:
-        finishes = self._finishes
-        while finishes and finishes[0][0] <= step:
-            self._free(heapq.heappop(finishes)[2])
-        if self._leaving:
-            for entry in finishes:
-                if entry[2].cancelled:
-                    self._free(entry[2])
-            self._finishes = [entry for entry in finishes if not entry[2].cancelled]
-            heapq.heapify(self._finishes)
-            self._leaving = 0
+    def _frozen_now(self) -> int:
+        if self.defects is not None and self.defects.stalled:
+            return min(self.now_ns, self.defects.stalled_ns)
+        return self.now_ns
 
-    def _free(self, flight: Flight) -> None:
-        self.running -= 1
-        self.lane_running[flight.lane] -= 1
-        if flight.cancelled:
-            return
-        flight.finished_ns = self.now_ns
-        del self.flights[flight.number]
-        self._extend(flight, flight.finish_step)
-        self._done.append(flight)
-
-    def _admit(self, flight: Flight, lane: int, step: int) -> None:
-        flight.first_step = step
-        flight.finish_step = step + flight.output_tokens
-        self.running += 1
-        self.lane_running[lane] += 1
-        heapq.heappush(self._finishes, (flight.finish_step, flight.number, flight))
-
-    def _start_span(self, step: int, now: int) -> None:
-        self._epoch += 1
-        if not self.running:
-            self._span_steps, self._spans = [step], [(step, now, 1)]
-            return
-        cost = self.platform.step_ns + self.platform.step_sequence_ns * (self.running - 1)
-        cost = self._jitter.apply(cost)
-        self._span_steps.append(step)
-        self._spans.append((step, now, cost))
-        if len(self._spans) > _PRUNE_AT:
-            self._prune()
-        self._push(now + (self._finishes[0][0] - step) * cost, _BOUNDARY, self._epoch)
-
-    def _prune(self) -> None:
-        oldest = min(entry[2].first_step for entry in self._finishes)
-        keep = max(0, bisect_right(self._span_steps, oldest) - 1)
-        del self._span_steps[:keep], self._spans[:keep]
-
-    def _extend(self, flight: Flight, last_step: int) -> None:
-        """Add the end times of steps up to `last_step` to what is known of a flight's tokens."""
-        step = flight.first_step + len(flight.times)
-        index = bisect_right(self._span_steps, step) - 1
-        spans, count = self._spans, len(self._spans)
-        while step < last_step:
-            begin, start, cost = spans[index]
-            index += 1
-            end = min(last_step, spans[index][0]) if index < count else last_step
-            origin = start - begin * cost
-            flight.times.extend(range(origin + (step + 1) * cost, origin + end * cost + 1, cost))
-            step = max(step, end)
-
-    def _push(self, when: int, kind: int, payload: Flight | int | list[Flight]) -> None:
+    def _push(self, when: int, kind: int, payload: Flight | int | _Work) -> None:
         self._sequence += 1
         heapq.heappush(self._events, (when, kind, self._sequence, payload))

@@ -75,13 +75,16 @@ class HttpDriver:
             if connection is not None and connection.generation is not None:
                 reason = connection.generation.answer.finish_reason
                 self.cluster.finished(flight, reason)
+                severed = connection.generation.broken == "severed"
                 connection.finish(self._due(connection.generation, flight, now))
+                if severed:
+                    connection.close()
         for connection in tuple(self._live.values()):
             if connection.generation is not None and connection.flight is not None:
                 connection.write(self._due(connection.generation, connection.flight, now))
 
     def _due(self, generation: Generation, flight: Flight, now: int) -> bytes:
-        batch = generation.batch(self.cluster.core.drain(flight))
+        batch = self.cluster.batch(generation, flight)
         self.misses_ns.extend(int((now - when) / self._scale) for when, _ in batch)
         return b"".join(data for _, data in batch)
 

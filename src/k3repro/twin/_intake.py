@@ -5,15 +5,17 @@ answer.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 from k3repro.errors import InputError
 from k3repro.twin._answers import answer
 from k3repro.twin._render import Generation, error_reply
-from k3repro.twin._tokenizer import count_tokens, decode
+from k3repro.twin._tokenizer import count_tokens, decode, pieces
 
-__all__ = ["Refused", "accept", "parse_json", "prompt_text"]
+__all__ = ["Refused", "accept", "block_hashes", "parse_json", "prompt_text"]
 
 COMPLETION_DEFAULT_TOKENS = 16
 _decode = json.JSONDecoder().decode
@@ -27,6 +29,8 @@ class Served:
     max_model_len: int
     seed: int
     fingerprint: str
+    block_tokens: int = 0  # of the prefix cache; 0: it is off
+    twist: Callable[[str, bool], tuple[bool, int]] | None = None  # prompt, chat -> needle lost, preamble
 
 
 class Refused(Exception):
@@ -79,14 +83,17 @@ def accept(document: dict[str, Any], served: Served, *, chat: bool) -> Generatio
     options = _optional(document, "stream_options", dict) or {}
     if options and not _optional(document, "stream", bool):
         raise Refused(400, "Stream options can only be defined when `stream=True`.", param="stream_options")
+    lost, preamble = served.twist(prompt, chat) if served.twist else (False, 0)
     said = answer(
         prompt,
         served.seed,
         max_tokens,
         ignore_eos=bool(_optional(document, "ignore_eos", bool)),
         stop=_stop(document),
+        lost=lost,
+        preamble=preamble,
     )
-    return Generation(
+    generation = Generation(
         said,
         prompt_tokens,
         model=served.model,
@@ -96,6 +103,21 @@ def accept(document: dict[str, Any], served: Served, *, chat: bool) -> Generatio
         include_usage=bool(options.get("include_usage")),
         continuous_usage=bool(options.get("include_usage") and options.get("continuous_usage_stats")),
     )
+    if served.block_tokens:
+        generation.hashes = block_hashes(prompt, served.block_tokens)
+    return generation
+
+
+def block_hashes(prompt: str, block_tokens: int) -> list[int]:
+    """One number for each full block of a prompt, which depends on everything before it as well."""
+    tokens = pieces(prompt)
+    found: list[int] = []
+    key = b""
+    for start in range(0, len(tokens) - block_tokens + 1, block_tokens):
+        block = "".join(tokens[start : start + block_tokens]).encode("utf-8", "surrogatepass")
+        key = blake2b(block, key=key, digest_size=8).digest()
+        found.append(int.from_bytes(key, "big"))
+    return found
 
 
 def prompt_text(document: dict[str, Any], *, chat: bool) -> tuple[str, int]:

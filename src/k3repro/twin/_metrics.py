@@ -1,6 +1,6 @@
-"""`/metrics` under vLLM's names, counted from the core's own flights, one `engine` label a decode lane.
+"""`/metrics` under vLLM's names, counted from the core's own flights, one `engine` label a lane.
 
-What the core does not simulate (KV use, preemptions, prefix cache) is left out rather than printed as zero.
+Queries and hits of the prefix cache are those of the prefill lane, everything else is decode's.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from k3repro.twin._core import Core, Flight
+from k3repro.twin._flight import DECODE
 from k3repro.twin._platform import Platform
 
 __all__ = ["Metrics"]
@@ -113,6 +114,7 @@ class Metrics:
         self._generated = [0 for _ in lanes]
         self._histograms = {name: [_Histogram(spec[1]) for _ in lanes] for name, spec in _HISTOGRAMS.items()}
         self._pending: list[tuple[Flight, str]] = []
+        self.skew_ns = 0  # how far decode's clock runs ahead of prefill's
 
     def observe(self, flight: Flight, reason: str) -> None:
         """Count a flight that ended; the arithmetic is done when somebody asks, or every few thousand
@@ -130,8 +132,10 @@ class Metrics:
             self._prompt[lane] += 0 if flight.prefill_left else flight.prompt_tokens
             if flight.cancelled or not flight.times:
                 continue
-            self._add("time_to_first_token_seconds", lane, flight.times[0] - flight.arrival_ns)
-            self._add("e2e_request_latency_seconds", lane, flight.times[-1] - flight.arrival_ns)
+            self._add("time_to_first_token_seconds", lane, flight.times[0] - flight.arrival_ns + self.skew_ns)
+            self._add(
+                "e2e_request_latency_seconds", lane, flight.times[-1] - flight.arrival_ns + self.skew_ns
+            )
             self._add("request_queue_time_seconds", lane, flight.prefill_start_ns - flight.arrival_ns)
             gaps = self._histograms["inter_token_latency_seconds"][lane]
             for before, after in zip(flight.times, flight.times[1:], strict=False):
@@ -150,8 +154,8 @@ class Metrics:
         yield "# HELP k3repro_twin_info This server is a simulation."
         yield "# TYPE k3repro_twin_info gauge"
         yield f'k3repro_twin_info{{mark="{self.mark}",platform="{self.platform.name}"}} 1.0'
-        waiting = [len(a) + len(b) for a, b in zip(core.lane_prefill, core.lane_waiting, strict=True)]
-        prompt, generated = self._so_far(core)
+        yield from self._config(core)
+        waiting, prompt, generated = self._so_far(core)
         for name, kind, doc, values in (
             (
                 "num_requests_running",
@@ -162,10 +166,44 @@ class Metrics:
             ("num_requests_waiting", "gauge", "Number of requests waiting to be processed.", waiting),
             ("prompt_tokens_total", "counter", "Number of prefill tokens processed.", prompt),
             ("generation_tokens_total", "counter", "Number of generation tokens processed.", generated),
+            (
+                "num_preemptions_total",
+                "counter",
+                "Cumulative number of preemption from the engine.",
+                core.decode.preemptions,
+            ),
+            (
+                "prefix_cache_queries_total",
+                "counter",
+                "Prefix cache queries, in terms of number of queried tokens.",
+                core.prefill.queries,
+            ),
+            (
+                "prefix_cache_hits_total",
+                "counter",
+                "Prefix cache hits, in terms of number of cached tokens.",
+                core.prefill.hits,
+            ),
+            (
+                "moriio_num_kv_expired_reqs_total",
+                "counter",
+                "Requests whose remote blocks never arrived.",
+                core.expired,
+            ),
+            (
+                "moriio_num_failed_transfers_total",
+                "counter",
+                "Transfers that failed.",
+                core.failed_transfers,
+            ),
         ):
             yield from _family(name, kind, doc)
             for lane, value in enumerate(values):
                 yield f"vllm:{name}{self._labels(lane)} {value}.0"
+        yield from _family("kv_cache_usage_perc", "gauge", "KV-cache usage. 1 means 100 percent usage.")
+        for lane, pool in enumerate(core.decode.pools):
+            yield f"vllm:kv_cache_usage_perc{self._labels(lane)} {pool.used / max(1, pool.usable)}"
+        yield from self._transfers(core)
         yield from _family("request_success_total", "counter", "Count of successfully processed requests.")
         for lane, reasons in enumerate(self._finished):
             for reason, count in reasons.items():
@@ -173,13 +211,38 @@ class Metrics:
         for name in _HISTOGRAMS:
             yield from self._histogram_lines(name)
 
-    def _so_far(self, core: Core) -> tuple[list[int], list[int]]:
-        """Prompt and generation tokens per lane, those of flights under way included."""
+    def _config(self, core: Core) -> Iterator[str]:
+        # Under a name of its own: the engine's own info metric counts as evidence of a real engine.
+        pages, caching = core.pages, bool(self.platform.prefix_caching)
+        labels = f'block_tokens="{pages.block_tokens}",pool_blocks="{pages.usable + 1}"'
+        yield "# HELP k3repro_twin_cache Paging of a simulated decode lane."
+        yield "# TYPE k3repro_twin_cache gauge"
+        yield f'k3repro_twin_cache{{{labels},prefix_caching="{caching}"}} 1.0'
+
+    def _transfers(self, core: Core) -> Iterator[str]:
+        for name, doc, sums in (
+            ("moriio_xfer_time_seconds", "Transfer duration.", [ns / 1e9 for ns in core.transfer_ns]),
+            (
+                "moriio_bytes_transferred",
+                "Bytes per transfer.",
+                [float(size) for size in core.transfer_bytes],
+            ),
+        ):
+            yield from _family(name, "histogram", doc)
+            for lane, (count, total) in enumerate(zip(core.transfers, sums, strict=True)):
+                yield f"vllm:{name}_bucket{self._labels(lane, le='+Inf')} {count}.0"
+                yield f"vllm:{name}_count{self._labels(lane)} {count}.0"
+                yield f"vllm:{name}_sum{self._labels(lane)} {total}"
+
+    def _so_far(self, core: Core) -> tuple[list[int], list[int], list[int]]:
+        """Waiting requests, prompt and generation tokens per lane, flights under way included."""
         prompt, generated = list(self._prompt), list(self._generated)
+        waiting = [0 for _ in prompt]
         for flight in core.flights.values():
+            waiting[flight.lane] += flight.state != DECODE
             prompt[flight.lane] += 0 if flight.prefill_left else flight.prompt_tokens
             generated[flight.lane] += core.emitted(flight)
-        return prompt, generated
+        return waiting, prompt, generated
 
     def _labels(self, lane: int, **more: str) -> str:
         labels = {"engine": str(lane), "model_name": self.platform.model, **more}

@@ -12,6 +12,8 @@ from importlib.resources import files
 from typing import Any
 
 from k3repro.errors import UsageError
+from k3repro.twin._faults import canonical
+from k3repro.twin._paging import paging
 
 __all__ = ["Platform", "platform", "platform_names", "platform_sources"]
 
@@ -20,9 +22,10 @@ __all__ = ["Platform", "platform", "platform_names", "platform_sources"]
 class Platform:
     """Constants of one simulated cluster. `*_ns` are integer nanoseconds; token fields count tokens.
 
-    `step_ns + step_sequence_ns * (running - 1)` is the cost of one decode step of the whole pool (the expert
-    all-to-all keeps its lanes in lockstep); `prefill_step_ns + prefill_token_ns * tokens` that of one
-    prefill step.
+    The expert all-to-all keeps the lanes of a pool in lockstep, so a step has one cost (`_costs.py`).
+    `graph` is the decode graph mode (full, piecewise, none), `native_graph` that of the calibration;
+    `readback` the barrier of a handoff (multi, single, fence, off); `defect` switches defects on
+    (`NAME=RATE`, comma between; `k3repro twin defects` lists them).
     """
 
     name: str
@@ -39,14 +42,40 @@ class Platform:
     prefill_token_ns: int
     gather_ns: int
     jitter_ppm: int
+    layout: str
+    kv_pool_bytes: int
+    prefix_caching: int
+    step_context_ps: int
+    link_bytes_per_s: int
+    graph: str
+    native_graph: str
+    graph_ns: int
+    graph_size_bytes: int
+    graph_sizes: int
+    heap_bytes: int
+    room_bytes: int
+    readback: str = "multi"
+    defect: str = ""
 
     @property
     def handoff_ns(self) -> int:
-        """Prefill end to decode admission: what is left of C0 once gathering and one prefill step are taken
-        off.
+        """Prefill end to decode reservation: what is left of C0 once gathering, one prefill step and the
+        wire time of the sweep's prompt are taken off.
         """
         prefill = self.prefill_step_ns + self.prefill_token_ns * self.c0_prompt_tokens
-        return self.c0_ns - self.gather_ns - prefill
+        return self.c0_ns - self.gather_ns - prefill - self.wire_ns
+
+    @property
+    def wire_ns(self) -> int:
+        """Wire time of a handoff at the prompt length of the wall law."""
+        pages = paging(self)
+        size = pages.state_bytes + pages.token_bytes * (self.c0_prompt_tokens - 1)
+        return size * 1_000_000_000 // self.link_bytes_per_s
+
+    @property
+    def graph_bytes(self) -> int:
+        """Memory of the captured decode graphs."""
+        return 0 if self.graph == "none" else self.graph_sizes * self.graph_size_bytes
 
     @property
     def slots(self) -> int:
@@ -58,7 +87,15 @@ class Platform:
         return _checked(replace(self, **{name: _override(name, text) for name, text in overrides.items()}))
 
 
-_POSITIVE = ("max_model_len", "lanes", "max_num_seqs", "prefill_lane_tokens", "step_ns")
+_POSITIVE = (
+    "max_model_len", "lanes", "max_num_seqs", "prefill_lane_tokens", "step_ns", "link_bytes_per_s",
+)  # fmt: skip
+_WORDS: dict[str, tuple[str, ...]] = {
+    "graph": ("full", "piecewise", "none"),
+    "native_graph": ("full", "piecewise", "none"),
+    "readback": ("multi", "single", "fence", "off"),
+}
+_TEXT = ("name", "model", "layout", "defect", *_WORDS)
 
 
 def _override(name: str, text: str) -> Any:
@@ -67,7 +104,11 @@ def _override(name: str, text: str) -> Any:
         raise UsageError(
             f"the twin has no setting {name!r}", where="target", fix=f"known: seed, {', '.join(known)}"
         )
-    if name == "model":
+    if name == "defect":
+        return canonical(text)
+    if name in _WORDS and text not in _WORDS[name]:
+        raise UsageError(f"{name} is {text!r}", where="target", fix=f"one of {', '.join(_WORDS[name])}")
+    if name in _TEXT:
         return text
     try:
         return int(text.replace("_", ""))
@@ -82,8 +123,16 @@ def _checked(value: Platform) -> Platform:
         if getattr(value, name) < 1:
             raise UsageError(f"{name} must be at least 1", where=f"twin:{value.name}")
     for field in fields(value):
-        if field.name not in ("name", "model") and getattr(value, field.name) < 0:
+        if field.name not in _TEXT and getattr(value, field.name) < 0:
             raise UsageError(f"{field.name} must not be negative", where=f"twin:{value.name}")
+    need = value.heap_bytes + value.kv_pool_bytes + value.graph_bytes
+    if need > value.room_bytes:
+        raise UsageError(
+            f"heap, KV pool and captured graphs take {need} bytes, weights leave {value.room_bytes}: the "
+            "engine would run out of memory during capture",
+            where=f"twin:{value.name}",
+            fix="lower kv_pool_bytes, heap_bytes or graph_sizes, or set graph=none",
+        )
     if value.handoff_ns < 0:
         raise UsageError(
             "c0_ns is smaller than gathering plus one prefill step",
@@ -115,6 +164,6 @@ def platform(name: str) -> Platform:
 
 
 def platform_sources(name: str) -> dict[str, str]:
-    """Where each constant of a platform comes from."""
+    """Where each constant of a platform comes from; switches (`readback`, `defect`) have no source."""
     platform(name)
     return {key: str(entry["source"]) for key, entry in _table()[name].items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from k3repro.twin._answers import WORDS, Answer
@@ -66,10 +66,14 @@ class Generation:
         "_closing",
         "_opening",
         "answer",
+        "broken",
+        "cached_tokens",
         "chat",
+        "coalesce",
         "continuous_usage",
         "created",
         "fingerprint",
+        "hashes",
         "identity",
         "include_usage",
         "model",
@@ -102,6 +106,10 @@ class Generation:
         self.created = 0
         self._opening = self._closing = b""
         self.sent = 0
+        self.hashes: list[int] = []
+        self.cached_tokens = 0
+        self.broken = ""  # "error": ends in an error event; "severed": the connection closes
+        self.coalesce: Callable[[int], bool] | None = None  # token travels with the next one
 
     def begin(self, identity: str, created: int) -> None:
         """Name the response; `created` is in whole seconds of the twin's clock, so that re-runs give the
@@ -126,9 +134,12 @@ class Generation:
             return []
         if not self.stream:
             return [(times[-1], self._whole())] if ended else []
-        out = self._tokens(times, first, last - 1 if ended else last)
+        if self.coalesce is None:
+            out = self._tokens(times, first, last - 1 if ended else last)
+        else:
+            out = self._coalesced(times, first, last - 1 if ended else last)
         if ended:
-            out.append((times[-1], self._ending()))
+            out.append((times[-1], self._ending() if not self.broken else self._break()))
         if not first:
             out[0] = (out[0][0], _STREAM_HEAD + self._role() + out[0][1])
         return out
@@ -149,6 +160,24 @@ class Generation:
             (when, b"%s%s%s%s\r\n" % (_size(bare + len(quoted)), opening, quoted, closing))
             for when, quoted in zip(times, map(_quoted, self.answer.tokens[first:last]), strict=False)
         ]
+
+    def _coalesced(self, times: Sequence[int], first: int, last: int) -> list[tuple[int, bytes]]:
+        """Token events of which some bring the text of earlier tokens; a batch holds none back."""
+        opening, closing = self._around(_NOT_FINISHED)
+        out, text = [], ""
+        for when, index in zip(times, range(first, last), strict=False):
+            text += self.answer.tokens[index]
+            if index + 1 == last or self.coalesce is None or not self.coalesce(index):
+                out.append((when, _frame(opening + _quoted(text) + closing)))
+                text = ""
+        return out
+
+    def _break(self) -> bytes:
+        if self.broken == "severed":
+            return b""
+        error = {"message": "EngineCore encountered an issue.", "type": "InternalServerError"}
+        document = {"error": {**error, "param": None, "code": 500}}
+        return _frame(b"data: " + _dump(document) + b"\n\n") + _frame(b"data: [DONE]\n\n") + b"0\r\n\r\n"
 
     def _role(self) -> bytes:
         if not self.chat:
@@ -185,9 +214,15 @@ class Generation:
 
     def _usage(self, completion: int) -> dict[str, Any]:
         total = self.prompt_tokens + completion
-        return {"prompt_tokens": self.prompt_tokens, "total_tokens": total, "completion_tokens": completion}
+        usage: dict[str, Any] = {"prompt_tokens": self.prompt_tokens, "total_tokens": total}
+        usage["completion_tokens"] = completion
+        if self.cached_tokens:
+            usage["prompt_tokens_details"] = {"cached_tokens": self.cached_tokens}
+        return usage
 
     def _whole(self) -> bytes:
+        if self.broken:
+            return error_reply(500, "EngineCore encountered an issue.", "InternalServerError")
         text = self.answer.text
         message = {"message": {"role": "assistant", "content": text}} if self.chat else {"text": text}
         ends = {"finish_reason": self.answer.finish_reason, "stop_reason": self.answer.stop_reason}

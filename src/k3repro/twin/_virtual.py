@@ -22,6 +22,8 @@ class Receiver(Protocol):
 
     def feed(self, batch: Sequence[tuple[int, bytes]]) -> None: ...
 
+    def lost(self, now_ns: int, why: str) -> None: ...
+
 
 class VirtualExchange:
     """One request under way in memory."""
@@ -83,9 +85,9 @@ class VirtualDriver:
         flight, generation = exchange.flight, exchange.generation
         if flight is None or generation is None or flight.number not in self._live:
             return
-        batch = generation.batch(self.cluster.core.drain(flight))
+        batch = self.cluster.batch(generation, flight)
         if batch:
-            exchange.receiver.feed(batch)
+            self._deliver(exchange, batch)
 
     def abort(self, exchange: VirtualExchange) -> None:
         """Withdraw a request; its slot is free at the end of the decode step in progress."""
@@ -104,7 +106,21 @@ class VirtualDriver:
             if exchange is None or exchange.generation is None:
                 continue
             self.cluster.finished(flight, exchange.generation.answer.finish_reason)
-            exchange.receiver.feed(exchange.generation.batch(core.drain(flight)))
+            batch = self.cluster.batch(exchange.generation, flight)
+            self._deliver(exchange, batch, severed=exchange.generation.broken == "severed")
+
+    def _deliver(
+        self, exchange: VirtualExchange, batch: list[tuple[int, bytes]], *, severed: bool = False
+    ) -> None:
+        defects = self.cluster.core.defects
+        lag = 0 if defects is None else defects.lag_ns * (len(self._live) + 1)
+        if lag:
+            late = [(when + lag, data) for when, data in batch]
+            self._loop.call_at(late[-1][0] / 1e9, exchange.receiver.feed, late)
+            return
+        exchange.receiver.feed(batch)
+        if severed:
+            exchange.receiver.lost(batch[-1][0], "the server closed the connection")
 
     def _arm(self) -> None:
         due = self.cluster.core.next_event_ns()

@@ -1,0 +1,62 @@
+"""What a step and a handoff cost: the few formulas of the simulated physics, in integer nanoseconds.
+
+The floor of a step (`step_ns`, `prefill_step_ns`) is what the expert all-to-all and reading the weights
+take whatever the batch is; it is why concurrency is nearly free while requests find a place.
+"""
+
+from __future__ import annotations
+
+from k3repro.twin._paging import Paging
+from k3repro.twin._platform import Platform
+
+__all__ = ["Costs"]
+
+# A full decode graph replays in one launch; piecewise leaves attention (one launch a layer and more) to the
+# host; without graphs every kernel is launched. Factors of `graph_ns`, the piecewise surplus.
+_GRAPH = {"full": 0, "piecewise": 1, "none": 4}
+
+
+class Costs:
+    """Costs of one platform."""
+
+    def __init__(self, platform: Platform, pages: Paging) -> None:
+        self._platform = platform
+        self._pages = pages
+        change = _GRAPH[platform.graph] - _GRAPH[platform.native_graph]
+        self._floor = max(1, platform.step_ns + change * platform.graph_ns)
+        self._sequence = platform.step_sequence_ns
+        self._context_ps = platform.step_context_ps
+        self._reference = platform.c0_prompt_tokens
+
+    def decode_step(self, running: int, context: int) -> int:
+        """One decode step of the pool: `running` sequences, `context` tokens in the fullest lane.
+
+        The wall law was measured at `c0_prompt_tokens` of context, so only what lies above costs extra.
+        """
+        cost = self._floor + self._sequence * (running - 1)
+        if context > self._reference:
+            cost += (context - self._reference) * self._context_ps // 1000
+        return cost
+
+    def prefill_step(self, tokens: int) -> int:
+        """One prefill step of the pool over `tokens` tokens of all lanes."""
+        return self._platform.prefill_step_ns + self._platform.prefill_token_ns * tokens
+
+    def recompute(self, tokens: int) -> int:
+        """A preempted request's cache computed again on its decode lane, a chunk a step."""
+        budget = self._platform.prefill_lane_tokens
+        whole, rest = divmod(tokens, budget)
+        return whole * self.prefill_step(budget) + (self.prefill_step(rest) if rest else 0)
+
+    def wire(self, prompt_tokens: int) -> int:
+        """Time on the wire of one handoff: latents of the prompt and the recurrent state, per rank.
+
+        A hybrid's prefill stops one token short; decode computes the last one itself.
+        """
+        pages = self._pages
+        size = pages.state_bytes + pages.token_bytes * (prompt_tokens - 1)
+        return size * 1_000_000_000 // self._platform.link_bytes_per_s
+
+    def wire_bytes(self, prompt_tokens: int) -> int:
+        """Bytes of one handoff over both ranks of a lane."""
+        return 2 * (self._pages.state_bytes + self._pages.token_bytes * (prompt_tokens - 1))

@@ -1,0 +1,74 @@
+"""How a platform of the twin pages its cache: the block law under the platform's own settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from k3repro.capacity import block_law, state_bytes, token_bytes
+from k3repro.capacity.derive import engine_of
+from k3repro.errors import UsageError
+from k3repro.spec import load_layout, load_model
+
+if TYPE_CHECKING:
+    from k3repro.twin._platform import Platform
+
+__all__ = ["Paging", "paging"]
+
+
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """Blocks of one lane's pool, and bytes that a handoff moves on one rank.
+
+    A request of L tokens pins `state_blocks + ceil(L / block_tokens)` blocks; block 0 of a pool is the null
+    block and never given out, so `usable` is one less than the pool holds.
+    """
+
+    block_tokens: int
+    state_blocks: int
+    usable: int
+    token_bytes: int
+    state_bytes: int
+
+    def blocks(self, tokens: int) -> int:
+        """Blocks that a request of `tokens` tokens pins."""
+        return self.state_blocks + -(-tokens // self.block_tokens)
+
+    @property
+    def longest(self) -> int:
+        """Longest request that a lane can hold."""
+        return max(0, self.usable - self.state_blocks) * self.block_tokens
+
+
+def paging(platform: Platform) -> Paging:
+    """The paging of `platform`.
+
+    Raises:
+        UsageError: one request of max_model_len does not fit a lane, so the engine would not start.
+    """
+    found = _paging(platform.layout, platform.kv_pool_bytes, bool(platform.prefix_caching))
+    if found.longest < platform.max_model_len:
+        raise UsageError(
+            f"a pool of {platform.kv_pool_bytes} bytes holds one request of {found.longest} tokens, "
+            f"max_model_len is {platform.max_model_len}",
+            where=f"twin:{platform.name}",
+            fix="raise kv_pool_bytes, or lower max_model_len",
+        )
+    return found
+
+
+@cache
+def _paging(layout: str, pool_bytes: int, prefix_caching: bool) -> Paging:
+    described = load_layout(layout)
+    engine = engine_of(described, prefix_caching=prefix_caching)
+    model = load_model(described.model)
+    law = block_law(model, engine)
+    one, block = law.blocks_per_request(1), law.block_tokens
+    return Paging(
+        block,
+        one - 1,
+        max(0, law.pool_blocks(pool_bytes) - 1),
+        token_bytes(model, engine),
+        state_bytes(model, engine),
+    )

@@ -1,0 +1,93 @@
+"""The prefill pool: eight lanes in lockstep, chunked under a token budget, each with its own blocks.
+
+A lane works its queue in order. The first request is admitted when its whole prompt has blocks, and keeps
+them until the cache has left for decode, so a decode pool that admits nothing ends up stopping prefill.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from k3repro.twin._flight import PREFILL, Flight
+from k3repro.twin._paging import Paging
+from k3repro.twin._platform import Platform
+from k3repro.twin._pool import Pool
+
+__all__ = ["PrefillPool"]
+
+
+class PrefillPool:
+    """Queues, blocks and prefix caches of the prefill lanes."""
+
+    def __init__(self, platform: Platform, pages: Paging) -> None:
+        lanes = range(platform.lanes)
+        self.queues: list[deque[Flight]] = [deque() for _ in lanes]
+        self.pools = [Pool(pages.usable) for _ in lanes]
+        self.queries = [0 for _ in lanes]
+        self.hits = [0 for _ in lanes]
+        self._pages = pages
+        self._budget = platform.prefill_lane_tokens
+        self._caching = bool(platform.prefix_caching)
+
+    def step(self, now: int) -> tuple[int, list[Flight], list[tuple[Flight, int]]]:
+        """One step's worth of work: (tokens, requests whose prefill it ends, what each request gets)."""
+        finished: list[Flight] = []
+        shares: list[tuple[Flight, int]] = []
+        total = 0
+        for queue in self.queues:
+            budget = self._budget
+            while queue and budget:
+                flight = queue[0]
+                if flight.prefill_start_ns < 0:
+                    if not self._admit(flight):
+                        break
+                    flight.prefill_start_ns = now
+                    flight.state = PREFILL
+                take = flight.prefill_left if flight.prefill_left < budget else budget
+                flight.prefill_left -= take
+                budget -= take
+                total += take
+                shares.append((flight, take))
+                if not flight.prefill_left:
+                    finished.append(queue.popleft())
+        return total, finished, shares
+
+    def end(self, flight: Flight) -> None:
+        """A prompt's cache is complete: name its full blocks, so that later prompts find them."""
+        if self._caching and flight.hashes:
+            fresh = self.pools[flight.lane].publish(flight.hashes)
+            flight.source_blocks -= len(fresh)
+            flight.held = [*flight.held, *fresh]
+
+    def release(self, flight: Flight) -> bool:
+        """Take back a flight's source blocks; True when that may let the lane go on."""
+        pool = self.pools[flight.lane]
+        pool.give(flight.source_blocks)
+        flight.source_blocks = 0
+        if flight.held:
+            pool.drop(flight.held)
+            flight.held = ()
+        return bool(self.queues[flight.lane])
+
+    def _admit(self, flight: Flight) -> bool:
+        pool, pages = self.pools[flight.lane], self._pages
+        need = pages.blocks(flight.prompt_tokens)
+        if not self._caching:
+            if pool.take(need):
+                flight.source_blocks = need
+                return True
+            return False
+        # The last token is computed in any case, so a prompt that is cached whole gives up its last block.
+        most = (flight.prompt_tokens - 1) // pages.block_tokens
+        found = flight.hashes[: min(most, pool.match(flight.hashes))]
+        pool.hold(found)
+        if not pool.take(need - len(found)):
+            pool.drop(found)
+            return False
+        flight.held, flight.source_blocks = found, need - len(found)
+        cached = max(len(found) * pages.block_tokens, flight.cached_tokens)
+        flight.cached_tokens = cached
+        flight.prefill_left = flight.prompt_tokens - cached
+        self.queries[flight.lane] += flight.prompt_tokens
+        self.hits[flight.lane] += cached
+        return True
