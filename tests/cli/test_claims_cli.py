@@ -162,3 +162,21 @@ def test_a_source_without_a_ledger_is_found_by_its_bytes_or_named(folder, capsys
     with pytest.raises(SystemExit) as caught:
         main(["audit", "claims", "--store", str(ROOT), "--source", str(folder / "post.md")])
     assert caught.value.code == 2 and "no ledger here" in capsys.readouterr().err
+
+
+def test_one_claim_with_its_derivation(folder, capsys):
+    code, out, _ = run("claims", folder / "post.toml", "--source", folder / "post.md", "--claim", "gpu")
+    assert code == 0
+    for part in (
+        "gpu: prints 84.2 GiB/GPU at post#1",
+        "all / ranks gives [75.7744, 92.6131]",
+        "ranks: prints 16 GPUs",
+    ):
+        assert part in out
+    code, out, _ = run(
+        "claims", folder / "post.toml", "--source", folder / "post.md", "--claim", "gpu", "--json"
+    )
+    assert json.loads(out)["id"] == "gpu"
+    with pytest.raises(SystemExit) as caught:
+        main(["audit", "claims", "--store", str(ROOT), "amd-di-kimi-k3", "--claim", "max.mi999x"])
+    assert caught.value.code == 2 and "Near it: " in capsys.readouterr().err

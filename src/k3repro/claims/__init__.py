@@ -12,7 +12,7 @@ from k3repro.claims._ledger import LedgerError, read_ledger, read_ledger_text
 from k3repro.claims._library import Audit, Library, StoreSource
 from k3repro.claims._numerals import Numeral, numerals
 from k3repro.claims._record import audit_of_claims, seal_audits
-from k3repro.claims._render import audit_json, audit_lines, verdict_json
+from k3repro.claims._render import audit_json, audit_lines, tree_lines, verdict_json
 from k3repro.claims._rules import RULES, rule_text
 from k3repro.claims._sarif import sarif
 from k3repro.claims._skeleton import Skeleton, build_skeleton, read_skeleton, write_skeleton
@@ -64,6 +64,7 @@ __all__ = [
     "sarif",
     "seal_audits",
     "source_from_text",
+    "tree_lines",
     "verdict_json",
     "write_skeleton",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from k3repro.claims._audit import VERDICTS, Backing, Step, Verdict, headline
@@ -13,8 +13,9 @@ from k3repro.claims._library import Audit
 from k3repro.claims._rules import rule_text
 from k3repro.claims._slips import short_number
 from k3repro.claims._unit import counted
+from k3repro.errors import InputError
 
-__all__ = ["audit_json", "audit_lines", "counts", "show_interval", "span_of", "verdict_json"]
+__all__ = ["audit_json", "audit_lines", "counts", "show_interval", "span_of", "tree_lines", "verdict_json"]
 
 
 def span_of(span: Span, claim: Claim) -> list[float | None]:
@@ -203,3 +204,40 @@ def _backing_line(backing: Backing, unit: str) -> str:
 def _inputs(step: Step, ledger: Ledger) -> list[dict[str, Any]]:
     known = [name for name in dict.fromkeys(step.inputs) if name in ledger.claims or name in ledger.premises]
     return [_input_json(name, ledger) for name in known]
+
+
+def tree_lines(audit: Audit, name: str) -> Iterator[str]:
+    """The derivation of one claim, down to printed numbers and premises, with an interval at every step.
+
+    Raises:
+        InputError: the ledger has no such claim.
+    """
+    verdicts = {verdict.claim.id: verdict for verdict in audit.verdicts}
+    if name not in verdicts:
+        near = ", ".join(sorted(known for known in verdicts if name.split(".")[0] in known)[:8])
+        fix = f"Near it: {near}." if near else "List all with --all."
+        raise InputError(f"has no claim {name!r}", where=audit.ledger.path or audit.ledger.id, fix=fix)
+    yield from _verdict_lines(verdicts[name], audit.ledger)
+    yield "    derivation:"
+    yield from _branch(audit.ledger, verdicts, name, 3, set())
+
+
+def _branch(
+    ledger: Ledger, verdicts: Mapping[str, Verdict], name: str, depth: int, seen: set[str]
+) -> Iterator[str]:
+    pad = "  " * depth
+    if name in ledger.premises:
+        premise = ledger.premises[name]
+        yield f"{pad}{name} = {counted(short_number(premise.value), premise.unit)}, given: {premise.source}"
+        return
+    verdict = verdicts[name]
+    claim = verdict.claim
+    stands = show_interval(span_of(claim.span(), claim))
+    yield f"{pad}{name}: prints {counted(claim.printed, claim.unit)} at {claim.place}, stands for {stands}"
+    steps = [] if name in seen else [step for step in verdict.steps if step.role != "solved"]
+    seen.add(name)
+    for step in steps:
+        derived = show_interval(span_of(step.derived, claim))
+        yield f"{pad}  {step.formula} gives {derived}: {step.outcome.value}"
+        for given in dict.fromkeys(step.inputs):
+            yield from _branch(ledger, verdicts, given, depth + 2, seen)

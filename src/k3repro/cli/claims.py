@@ -23,6 +23,8 @@ from k3repro.claims import (
     export_report,
     read_source,
     sarif,
+    tree_lines,
+    verdict_json,
 )
 from k3repro.cli import emit
 from k3repro.cli.artifacts import json_option, store_option
@@ -38,6 +40,9 @@ _FILE = click.Path(path_type=Path)
     "--source", type=_FILE, metavar="FILE", help="The document itself: check that the skeleton is true."
 )
 @click.option("--all", "everything", is_flag=True, help="Print every claim, not only the flagged ones.")
+@click.option(
+    "--claim", "one", metavar="ID", help="Only this claim, with its derivation down to what is printed."
+)
 @click.option("--sarif", "sarif_file", type=_FILE, metavar="FILE", help="Also write SARIF 2.1.0 to FILE.")
 @click.option("--no-artifacts", is_flag=True, help="Arithmetic only: do not open the store.")
 @store_option
@@ -46,6 +51,7 @@ def claims_command(
     ledger: str | None,
     source: Path | None,
     everything: bool,
+    one: str | None,
     sarif_file: Path | None,
     no_artifacts: bool,
     root: Path | None,
@@ -59,6 +65,7 @@ def claims_command(
     \b
     k3repro audit claims
     k3repro audit claims amd-di-kimi-k3 --json
+    k3repro audit claims amd-di-kimi-k3 --claim max.mi325x
     k3repro audit claims kimi-k3-summary --source summary.txt
     k3repro audit claims my-ledger.toml --sarif claims.sarif
     """
@@ -78,11 +85,24 @@ def claims_command(
     audits = [library.audit(name, source=source, artifacts=artifacts) for name in names]
     if sarif_file is not None:
         sarif_file.write_text(json.dumps(sarif(audits, source=source), indent=2) + "\n", encoding="utf-8")
-    if as_json:
+    if one is not None:
+        _print_one(audits, one, as_json=as_json)
+    elif as_json:
         emit(audit_json(audits))
     else:
         _print(audits, everything=everything)
     sys.exit(0 if all(audit.ok for audit in audits) else 1)
+
+
+def _print_one(audits: list[Audit], name: str, *, as_json: bool) -> None:
+    if len(audits) != 1:
+        raise InputError("--claim needs the ledger it stands in", fix="Name the ledger before --claim.")
+    lines = list(tree_lines(audits[0], name))
+    if as_json:
+        verdict = next(verdict for verdict in audits[0].verdicts if verdict.claim.id == name)
+        emit(verdict_json(verdict, audits[0].ledger))
+    else:
+        click.echo("\n".join(lines))
 
 
 def _print(audits: Iterable[Audit], *, everything: bool) -> None:
