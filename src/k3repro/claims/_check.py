@@ -114,5 +114,5 @@ def _elsewhere(claim: Claim, relation: Relation, derived: Span) -> list[Span]:
     reach = VACUITY_FACTOR**5 if open_ended else VACUITY_FACTOR
     if claim.value:
         return [claim.span().scaled(factor) for factor in (Fraction(reach), Fraction(1, reach))]
-    far = Span.point(reach) * (derived + Span(Fraction(-1), Fraction(1)))
-    return [Span(far.high, far.high), Span(far.low, far.low)]
+    far = (max(derived.low, -derived.low, derived.high, -derived.high) + 1) * reach
+    return [Span(far, far), Span(-far, -far)]

@@ -36,6 +36,8 @@ def smallest_change(claim: Claim, derived: Span, formula: str) -> tuple[str, str
 
     Only exact readings count as a slip: the scaled print must meet the derived interval.
     """
+    if claim.kind == "ordering":
+        return "the other order", ""
     unit = claim.unit.factor
     inside = derived.scaled(1 / unit)
     nearest = _nearest(claim, inside)
