@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,7 +64,7 @@ CELLS = (
     code("show", bound(kind="figure", name="wall", query="sweep", options={"caption": "c", "description": "d"})),
     code("1/0", {"output_type": "error", "ename": "ZeroDivisionError", "evalue": "division by zero", "traceback": ["\x1b[31m74"]}),
 )  # fmt: skip
-PAGE = "notebooks/report-03-wall-law.html"
+PAGE = "notebooks/03-wall-law.html"
 
 
 def test_a_notebook_becomes_a_page_and_passes_the_audit(site: Site, store: Store) -> None:
@@ -138,3 +139,13 @@ def test_a_file_that_is_no_notebook_is_one_line(site: Site, store: Store) -> Non
     path.write_text("{")
     with pytest.raises(InputError, match="not a notebook"):
         build_site(site, store)
+
+
+def test_a_stage_shows_once_and_failed_runs_never(tmp_path: Path) -> None:
+    site = Site(tmp_path / "site")
+    for name in ("report/a", "report/b", "report/c.failed", "short/a", "short/d"):
+        path = site.executed / f"{name}.ipynb"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+    shown = {stage: path.parent.name for stage, path in site.notebooks().items()}
+    assert shown == {"a": "report", "b": "report", "d": "short"}

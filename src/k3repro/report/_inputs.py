@@ -30,7 +30,7 @@ def inputs_digest(site: Site, store: Any) -> str:
     versions.
     """
     entries = {f"site/{name}": digest for name, digest in _folder(site.root, {"build", ".generated"}).items()}
-    entries |= {f"notebooks/{name}": digest for name, digest in _folder(site.executed, set()).items()}
+    entries |= {f"notebooks/{stage}": file_sha256(path) for stage, path in site.notebooks().items()}
     entries |= {f"code/{name}": digest for name, digest in _code().items()}
     entries |= {f"tool/{name}": _version(name) for name in _TOOLS}
     entries |= {f"seal/{artifact.seal}": "" for artifact in store.artifacts()}

@@ -35,10 +35,8 @@ def notebook_pages(
         InputError: a file that is not a notebook, or an output that names what does not exist.
     """
     pages: dict[str, tuple[str, str]] = {}
-    if not site.executed.is_dir():
-        return pages
-    for path in sorted(site.executed.glob("*/*.ipynb")):
-        name = f"notebooks/{slug(path.parent.name)}-{slug(path.stem)}.md"
+    for stage, path in site.notebooks().items():
+        name = f"notebooks/{slug(stage)}.md"
         page = Page(name, site, sources, shipped)
         pages[name] = _render(path, page, figures)
     return pages

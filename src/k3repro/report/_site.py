@@ -63,3 +63,19 @@ class Site:
     def executed(self) -> Path:
         """Executed notebooks, one folder a pipeline."""
         return self.root.parent / "notebooks" / ".executed"
+
+    def notebooks(self) -> dict[str, Path]:
+        """Executed notebooks by stage; a stage of several pipelines shows in the one with most of them.
+
+        What a failed run left (`STAGE.failed.ipynb`) is no page.
+        """
+        folders = [folder for folder in self.executed.glob("*") if folder.is_dir()]
+        groups = [
+            [path for path in sorted(folder.glob("*.ipynb")) if not path.name.endswith(".failed.ipynb")]
+            for folder in sorted(folders)
+        ]
+        found: dict[str, Path] = {}
+        for group in sorted(groups, key=len, reverse=True):
+            for path in group:
+                found.setdefault(path.stem, path)
+        return dict(sorted(found.items()))
