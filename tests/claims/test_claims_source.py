@@ -74,6 +74,18 @@ def test_html_reads_as_the_same_tables(tmp_path):
     }
 
 
+def test_html_cells_hold_blocks_and_raised_digits(tmp_path):
+    page = tmp_path / "page.html"
+    page.write_text(
+        "<h1>T</h1><p>10<sup>9</sup> bytes</p><table><tr><th><p>con</p></th><th>out</th></tr>\n"
+        "<tr><td><p>4</p></td><td><div>51<br>52</div></td></tr>\n<tr><td>8</td><td>89</td></tr></table><p>after 3</p>"  # noqa: E501
+    )
+    assert {item.place: item.token for item in read_source(page).located} == {
+        "t#1": "10", "t#2": "9", "t/t1.r1.c0#1": "4", "t/t1.r1.c1#1": "51", "t/t1.r1.c1#2": "52",
+        "t/t1.r2.c0#1": "8", "t/t1.r2.c1#1": "89", "t#3": "3",
+    }  # fmt: skip
+
+
 def test_rendered_text_with_tabs_and_anchor_marks():
     text = "At a Glance#\n\nIt has 93 layers.\n\ncon\tout\n4\t51\n\nNext Part#\n\nAnd 12.\n"
     assert places(text) == {

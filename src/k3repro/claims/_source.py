@@ -17,6 +17,8 @@ from k3repro.errors import InputError
 
 __all__ = ["Cell", "Located", "Source", "read_source", "source_from_text"]
 
+_UNREAD = ("script", "style", "template", "noscript", "svg")
+_BLOCKS = ("p", "li", "div", "br", "table", "section", "figcaption", "ul", "ol", "pre")
 MAX_BYTES = 16 * 2**20
 _SLUG_WORDS = 4
 _CONTEXT = 32
@@ -199,30 +201,42 @@ class _Html(HTMLParser):
         self.parts: list[str] = []
         self._skip = 0
         self._cells = 0
+        self._in_cell = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in ("script", "style", "template", "noscript"):
+        if tag in _UNREAD:
             self._skip += 1
-        elif re.fullmatch("h[1-6]", tag):
-            self.parts.append("\n\n" + "#" * int(tag[1]) + " ")
         elif tag == "tr":
-            self.parts.append("\n")
-            self._cells = 0
+            self._add("\n")
+            self._cells, self._in_cell = 0, False
         elif tag in ("td", "th"):
-            self.parts.append("\t" if self._cells else "")
-            self._cells += 1
-        elif tag in ("p", "li", "div", "br", "table", "section", "figcaption"):
-            self.parts.append("\n\n" if tag in ("p", "table") else "\n")
+            self._add("\t" if self._cells else "")
+            self._cells, self._in_cell = self._cells + 1, True
+        elif tag == "sup":
+            self._add("^")  # a raised 9 is not the next digit
+        elif self._in_cell:
+            self._add(" " if tag in _BLOCKS else "")
+        elif re.fullmatch("h[1-6]", tag):
+            self._add("\n\n" + "#" * int(tag[1]) + " ")
+        elif tag in _BLOCKS:
+            self._add("\n\n" if tag in ("p", "table") else "\n")
 
     def handle_endtag(self, tag: str) -> None:
-        if tag in ("script", "style", "template", "noscript"):
+        if tag in _UNREAD:
             self._skip = max(0, self._skip - 1)
-        elif re.fullmatch("h[1-6]|table|p", tag):
-            self.parts.append("\n\n")
+        elif tag in ("td", "th", "tr", "table"):
+            self._in_cell = False
+            self._add("\n\n" if tag == "table" else "")
+        elif re.fullmatch("h[1-6]|p", tag) and not self._in_cell:
+            self._add("\n\n")
 
     def handle_data(self, data: str) -> None:
         if not self._skip:
-            self.parts.append(re.sub(r"\s+", " ", data))
+            self._add(re.sub(r"\s+", " ", data))
+
+    def _add(self, text: str) -> None:
+        if not self._skip:
+            self.parts.append(text)
 
 
 def _html_text(text: str) -> str:
