@@ -87,7 +87,7 @@ def probe() -> None:
 def _run(
     name: str, target: str | None, estimate: bool, as_json: bool, root: Path | None, **options: Any
 ) -> None:
-    unsafe, seed = options.pop("unsafe"), options.pop("seed")
+    unsafe, seed, model = (options.pop(key) for key in ("unsafe", "seed", "model"))
     if estimate:
         plan = estimate_probe(name, **options)
         emit(plan) if as_json else _print_estimate(plan)
@@ -97,8 +97,9 @@ def _run(
         raise UsageError("no target", where=f"probe {name}", fix=fix)
     progress = Silent() if as_json else choose()
     artifact = run_probe(
-        name, target=target, store=Store(root), seed=seed, unsafe=unsafe, progress=progress, **options
-    )
+        name, target=target, store=Store(root), seed=seed, unsafe=unsafe, model=model,
+        progress=progress, **options,
+    )  # fmt: skip
     emit(_summary(artifact)) if as_json else _print(artifact)
     if not artifact.verdict["ok"]:
         sys.exit(1)
@@ -149,6 +150,7 @@ def _command(name: str) -> click.Command:
     ]
     options += [
         click.option("--target", envvar="K3REPRO_TARGET", help="twin:PLATFORM or a URL; $K3REPRO_TARGET."),
+        click.option("--model", help="Name of the model, where the target does not tell it (a P/D router)."),
         click.option(
             "--seed", type=int, default=0, show_default=True, help="Seed of prompts and of the twin."
         ),

@@ -58,6 +58,7 @@ def run_probe(
     store: Store | None = None,
     seed: int = 0,
     unsafe: bool = False,
+    model: str | None = None,
     progress: Progress | None = None,
     **parameters: Any,
 ) -> Artifact:
@@ -65,6 +66,7 @@ def run_probe(
 
     An unfinished run of the same probe, target, seed and parameters resumes at its next rung. A performance
     probe needs a passing needle-gate of the same serve; `unsafe` does without and taints the artifact.
+    `model` names the model where the target does not: a P/D router answers 503 to /v1/models.
 
     Raises:
         UsageError: no such probe or parameter.
@@ -74,7 +76,7 @@ def run_probe(
     """
     probe, chosen = probe_named(name), parameters_of(name, parameters)
     store, progress = store or Store(), progress or Silent()
-    with Interrupt(progress).watch() as interrupt, open_target(target, seed=seed) as opened:
+    with Interrupt(progress).watch() as interrupt, open_target(target, seed=seed, model=model) as opened:
         serve = serve_facts(opened)
         gate = passing_gate(store, opened.subject, serve["id"]) if probe.PERFORMANCE and not unsafe else None
         if probe.PERFORMANCE and gate is None and not unsafe:
