@@ -1,0 +1,125 @@
+"""Calibration and fidelity: recomputable, equal to what the platforms hold, honest about what is held out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from k3repro.errors import InputError
+from k3repro.publications import read_publication, transcribe
+from k3repro.store import Artifact, Store
+from k3repro.twin import platform, platform_sources
+from k3repro.twin.calibration import calibrate, calibrated
+from k3repro.twin.fidelity import fidelity
+from k3repro.twin.waves import Session, lognormal, replay, simulate_wave
+
+PRINTED = Path(__file__).parents[2] / "artifacts" / "publications" / "amd-di-kimi-k3.toml"
+
+
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Artifact]]:
+    store = Store(tmp_path_factory.mktemp("store"))
+    found = {artifact.name: artifact for artifact in transcribe(read_publication(PRINTED), store)}
+    found["twin-calibration"] = store.derive(calibrate, [found["published-decode"]], subject="twin")
+    inputs = [found[name] for name in NEEDED]
+    found["twin-fidelity"] = store.derive(fidelity, inputs, subject="twin")
+    assert store.recompute() == []
+    yield found
+
+
+NEEDED = ("twin-calibration", "published-decode", "published-capacity", "published-agentic")
+
+
+def test_the_platforms_hold_what_the_derivation_gives(sealed: dict[str, Artifact]) -> None:
+    rows = sealed["twin-calibration"].rows("constants")
+    for row in rows:
+        name, constant = row["platform"], row["constant"]
+        assert getattr(platform(name), constant) == row["value"], (name, constant)
+        assert "twin-calibration" in platform_sources(name)[constant]
+    named = {
+        (name, key)
+        for name in ("mi300x", "mi325x")
+        for key, source in platform_sources(name).items()
+        if "twin-calibration" in source
+    }
+    assert named == {(row["platform"], row["constant"]) for row in rows}
+
+
+def test_held_out_cells_of_table_four_are_within_ten_percent(sealed: dict[str, Artifact]) -> None:
+    rows = [row for row in sealed["twin-fidelity"].rows("summary") if row["source"] == "Table 4"]
+    whole = next(row for row in rows if row["regime"] == "all of the table")
+    assert whole["n_cells"] == 5 and whole["median_error"] <= 0.10
+
+
+def test_no_error_stands_beside_a_cell_that_was_fitted(sealed: dict[str, Artifact]) -> None:
+    cells = sealed["twin-fidelity"].rows("cells")
+    assert {row["relation"] for row in cells} == {"in-sample", "held-out"}
+    assert all(row["error"] is None for row in cells if row["relation"] == "in-sample")
+    assert all(
+        (row["error"] is None) == (row["simulated"] is None) for row in cells if row["relation"] == "held-out"
+    )
+    assert all(row["why"] for row in cells if row["simulated"] is None)
+    fitted = {row["cell"] for row in cells if row["relation"] == "in-sample" and row["platform"] == "mi300x"}
+    assert fitted == {"con 32, MAX_NUM_SEQS 8"}
+
+
+def test_contradictions_are_of_the_publication_alone(sealed: dict[str, Artifact]) -> None:
+    rows = sealed["twin-fidelity"].rows("contradictions")
+    assert {(row["source"], row["cell"]) for row in rows} >= {
+        ("Table 3", "con 16"),
+        ("Table 5", "long-context"),
+    }
+    implied = next(row for row in rows if row["cell"] == "con 16")["implied"]
+    assert implied == pytest.approx(16 * 256 / (3.2 + 255 * 0.0773))
+
+
+def test_table_two_depends_on_the_timeout(sealed: dict[str, Artifact]) -> None:
+    rows = sealed["twin-fidelity"].rows("grid")
+    waves: dict[tuple[str, int, int], list[int]] = {}
+    for row in sorted(rows, key=lambda row: row["timeout_s"]):
+        key = (row["platform"], row["context_tokens"], row["concurrency"])
+        waves.setdefault(key, []).append(row["completed"])
+        assert row["resident"] <= row["admitted"] <= row["concurrency"]
+    assert all(done == sorted(done) for done in waves.values())
+    assert any(done[0] < done[-1] for done in waves.values())
+
+
+def test_inputs_are_named_when_missing(sealed: dict[str, Artifact]) -> None:
+    with pytest.raises(InputError, match="published-decode"):
+        calibrate([sealed["published-agentic"]])
+    with pytest.raises(InputError, match="twin-calibration"):
+        fidelity([sealed["published-decode"]])
+
+
+def test_another_printed_rate_moves_the_constants(sealed: dict[str, Artifact]) -> None:
+    """The mutant of our own check: the derivation reads the cells, it does not know the answer."""
+    from k3repro.twin import calibration
+
+    wall = {row["platform"]: row for row in sealed["published-decode"].rows("wall_law")}
+    large = calibrated(sealed["twin-calibration"], "mi325x")
+    slow, fast = (calibration._small(wall, large, rate) for rate in (230.0, 270.0))
+    assert slow.step_sequence_ns > platform("mi300x").step_sequence_ns > fast.step_sequence_ns
+
+
+def test_lognormal_draws_keep_their_quantiles() -> None:
+    draws = sorted(lognormal(1849, 7000, 1, 4000))
+    assert draws[2000] == pytest.approx(1849, rel=0.1)
+    assert draws[-20] == 7000
+    assert lognormal(1849, 7000, 1, 50) == lognormal(1849, 7000, 1, 50)
+
+
+def test_sessions_think_between_turns() -> None:
+    spec = platform("mi325x").with_overrides({"jitter_ppm": "0"})
+    turns = ((1000, 0, 5), (2000, 1000, 5))
+    idle, thinking = (replay(spec, [Session(turns, think)], 1, 10**12) for think in (0, 30_000_000_000))
+    assert [flight.arrival_ns - idle[0].finished_ns for flight in idle[1:]] == [0]
+    assert [flight.arrival_ns - thinking[0].finished_ns for flight in thinking[1:]] == [30_000_000_000]
+    assert idle[1].cached_tokens == 1000
+
+
+def test_a_wave_counts_what_ends_in_time() -> None:
+    wave = simulate_wave(platform("mi300x").with_overrides({"jitter_ppm": "0"}), 64, 1024, 512)
+    assert wave.completed(1) == 0 and wave.completed(10**4) == 64
+    assert wave.resident == 64 and wave.preemptions == 0
