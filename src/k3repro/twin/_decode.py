@@ -66,6 +66,10 @@ class DecodePool:
         while queue and self.lane_slots[lane] < self._slots:
             flight = queue[0]
             need = self._pages.blocks(flight.prompt_tokens + len(flight.times))
+            if flight.preempted_ns:
+                # With no room to grow it would only be thrown out again.
+                most = self._pages.blocks(flight.prompt_tokens + flight.output_tokens)
+                need = min(need + 1, most)
             if not pool.take(need):
                 break
             queue.popleft()
@@ -182,9 +186,9 @@ class DecodePool:
     # ---- blocks
 
     def _plan_growth(self, flight: Flight) -> None:
-        room = (flight.blocks - self._pages.state_blocks) * self._pages.block_tokens - flight.prompt_tokens
-        if room < flight.output_tokens:
-            heapq.heappush(self._grows, (flight.first_step + room, flight.order, flight))
+        due = self._due(flight)
+        if due < flight.finish_step:
+            heapq.heappush(self._grows, (due, flight.order, flight))
 
     def _grow(self, step: int, now: int) -> None:
         grows = self._grows
@@ -203,7 +207,10 @@ class DecodePool:
                 self._plan_growth(flight)
 
     def _due(self, flight: Flight) -> int:
-        room = (flight.blocks - self._pages.state_blocks) * self._pages.block_tokens - flight.prompt_tokens
+        """The step before which a flight needs another block; a token just emitted is not cached yet."""
+        room = (
+            1 + (flight.blocks - self._pages.state_blocks) * self._pages.block_tokens - flight.prompt_tokens
+        )
         return flight.first_step + room
 
     def _youngest(self, lane: int) -> Flight:

@@ -47,6 +47,7 @@ class Platform:
     prefix_caching: int
     step_context_ps: int
     link_bytes_per_s: int
+    native_link_bytes_per_s: int
     graph: str
     native_graph: str
     graph_ns: int
@@ -67,10 +68,10 @@ class Platform:
 
     @property
     def wire_ns(self) -> int:
-        """Wire time of a handoff at the prompt length of the wall law."""
+        """Wire time of a handoff in the sweep behind the wall law, over the link it was measured on."""
         pages = paging(self)
         size = pages.state_bytes + pages.token_bytes * (self.c0_prompt_tokens - 1)
-        return size * 1_000_000_000 // self.link_bytes_per_s
+        return size * 1_000_000_000 // self.native_link_bytes_per_s
 
     @property
     def graph_bytes(self) -> int:
@@ -89,6 +90,7 @@ class Platform:
 
 _POSITIVE = (
     "max_model_len", "lanes", "max_num_seqs", "prefill_lane_tokens", "step_ns", "link_bytes_per_s",
+    "native_link_bytes_per_s",
 )  # fmt: skip
 _WORDS: dict[str, tuple[str, ...]] = {
     "graph": ("full", "piecewise", "none"),
