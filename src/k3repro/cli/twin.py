@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import os
 import signal
+import sys
 from typing import Any
 
 import click
 
 from k3repro.errors import UsageError
-from k3repro.twin import Cluster, Platform, platform, platform_names, platform_sources, serve_http
+from k3repro.twin import DEFECTS, Cluster, Platform, platform, platform_names, platform_sources, serve_http
 
 
 @click.group()
@@ -30,9 +32,23 @@ def twin() -> None:
 @click.option(
     "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Override a platform constant; repeatable."
 )
+@click.option(
+    "--defect",
+    "defects",
+    multiple=True,
+    metavar="NAME[=RATE]",
+    help="Switch a defect on; repeatable. `k3repro twin defects` lists them.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print where it listens as one JSON line.")
 def serve(
-    name: str, host: str, port: int, time_scale: float, seed: int, settings: tuple[str, ...], as_json: bool
+    name: str,
+    host: str,
+    port: int,
+    time_scale: float,
+    seed: int,
+    settings: tuple[str, ...],
+    defects: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Serve an OpenAI-compatible API of a simulated 2P2D cluster until interrupted.
 
@@ -40,11 +56,13 @@ def serve(
     Examples:
       k3repro twin serve --platform mi325x
       k3repro twin serve --platform mi300x --port 0 --time-scale 50 --set max_num_seqs=32
+      k3repro twin serve --platform mi325x --defect kv-write-race=0.2 --defect clock-skew
       k3repro probe osl-sweep --target http://127.0.0.1:8000
     """
     if not (math.isfinite(time_scale) and time_scale > 0):
         raise UsageError(f"--time-scale is {time_scale}", fix="Give a positive number, for example 10.")
-    chosen = platform(name).with_overrides(_pairs(settings))
+    switched = {"defect": ",".join(defects)} if defects else {}
+    chosen = platform(name).with_overrides({**_pairs(settings), **switched})
     asyncio.run(_serve(chosen, host, port, time_scale, seed, as_json))
 
 
@@ -63,7 +81,7 @@ async def _serve(chosen: Platform, host: str, port: int, time_scale: float, seed
     for name in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
     cluster = Cluster(chosen, seed)
-    async with serve_http(cluster, host=host, port=port, time_scale=time_scale) as (_, bound):
+    async with serve_http(cluster, host=host, port=port, time_scale=time_scale) as (driver, bound):
         url = f"http://{host}:{bound}"
         facts: dict[str, Any] = {"url": url, "platform": chosen.name, "seed": seed, "time_scale": time_scale}
         if as_json:
@@ -71,7 +89,110 @@ async def _serve(chosen: Platform, host: str, port: int, time_scale: float, seed
         else:
             speed = f"time x {time_scale:g}; Ctrl-C ends it"
             click.echo(f"simulated {chosen.name} ({chosen.slots} slots) on {url}, {speed}")
+            if chosen.defect:
+                click.echo(f"defects on: {chosen.defect}")
         await stop.wait()
+    misses = driver.misses()
+    if as_json:
+        click.echo(json.dumps({"deadlines": misses.as_dict()}, sort_keys=True))
+    else:
+        click.echo(misses.sentence())
+
+
+_ENGINE_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": False}
+
+
+@twin.command(context_settings=_ENGINE_SETTINGS)
+@click.option(
+    "--platform", "platform", default="mi325x", show_default=True, envvar="K3REPRO_TWIN_PLATFORM",
+    help="Simulated GPU.",
+)  # fmt: skip
+@click.option(
+    "--time-scale", default=1.0, show_default=True, envvar="K3REPRO_TWIN_TIME_SCALE",
+    help="Simulated seconds per real second.",
+)  # fmt: skip
+@click.option(
+    "--seed", default=0, show_default=True, envvar="K3REPRO_TWIN_SEED",
+    help="Seed of texts and of the jitter of step costs; the same for every engine of a cluster.",
+)  # fmt: skip
+@click.option(
+    "--engine-version", "version", default="0.27", show_default=True, envvar="K3REPRO_TWIN_VERSION",
+    help="vLLM version whose block rules and start-up lines are played.",
+)  # fmt: skip
+@click.option(
+    "--ping-s", default=2.0, show_default=True, envvar="K3REPRO_TWIN_PING_S",
+    help="Seconds between two discovery pings.",
+)  # fmt: skip
+@click.option(
+    "--drain-s", default=30.0, show_default=True, envvar="K3REPRO_TWIN_DRAIN_S",
+    help="Longest drain after SIGTERM.",
+)  # fmt: skip
+@click.option(
+    "--front-end-s", default=300.0, show_default=True, envvar="K3REPRO_TWIN_FRONT_END_S",
+    help="How long a headless worker waits for its master.",
+)  # fmt: skip
+@click.option(
+    "--load-s", default=0.0, show_default=True, envvar="K3REPRO_TWIN_LOAD_S",
+    help="Simulated seconds that loading the model takes.",
+)  # fmt: skip
+@click.option(
+    "--fail-requests", is_flag=True, envvar="K3REPRO_TWIN_FAIL_REQUESTS",
+    help="Answer every generation with HTTP 500 and keep pinging.",
+)  # fmt: skip
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Override a platform constant; repeatable."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the resolved launch as JSON and exit.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="serve MODEL [OPTIONS OF vllm serve]")
+def engine(command: tuple[str, ...], as_json: bool, **options: Any) -> None:
+    """Play one role of a real launch: `k3repro twin engine serve ...` where the recipe says `vllm serve ...`.
+
+    Takes every option of `vllm serve` and refuses what vLLM refuses. Options of the twin stand before `serve`
+    or in K3REPRO_TWIN_* variables, so that a script named vllm can pass its arguments on. Needs
+    k3repro[cluster].
+
+    \b
+    Examples:
+      k3repro twin engine serve /model --served-model-name kimi-k3 --port 20005
+      k3repro twin engine --platform mi300x --time-scale 20 serve /model --served-model-name kimi-k3 \\
+        --data-parallel-size 8 --data-parallel-size-local 4 --data-parallel-start-rank 4 --headless
+    """
+    from k3repro.twin.engine import Options, read_launch, run_engine
+
+    _pairs(options["settings"])
+    launch, chosen = read_launch(command, os.environ), Options(**options)
+    if as_json:
+        click.echo(json.dumps(_launch_facts(launch), sort_keys=True))
+        return
+    sys.exit(run_engine(launch, chosen))
+
+
+def _launch_facts(launch: Any) -> dict[str, Any]:
+    facts = {
+        name: getattr(launch, name) for name in ("model", "host", "port", "tp", "dp", "headless", "role")
+    }
+    return facts | {"lanes": list(launch.lanes), "tier": "simulated"}
+
+
+@twin.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def defects(as_json: bool) -> None:
+    """List the defects that can be switched on: rate, log line, metrics and symptom of each.
+
+    \b
+    Examples:
+      k3repro twin defects
+      k3repro probe needle-gate --target "twin:mi325x?defect=kv-write-race=0.2"
+    """
+    if as_json:
+        table = {name: asdict(fault) for name, fault in DEFECTS.items()}
+        click.echo(json.dumps(table, sort_keys=True, indent=2))
+        return
+    for name, fault in DEFECTS.items():
+        click.echo(f"{name} (default {fault.default_ppm / 1e6:g})\n  {fault.cause}")
+        for label, text in (("rate", fault.rate), ("log", fault.log), ("metrics", fault.metrics)):
+            click.echo(f"  {label + ':':9}{text}")
+        click.echo(f"  {'symptom:':9}{fault.symptom}")
 
 
 @twin.command()
@@ -97,4 +218,4 @@ def platforms(as_json: bool) -> None:
     for name, constants in table.items():
         click.echo(name)
         for key, entry in constants.items():
-            click.echo(f"  {key:20} {entry['value']!s:>12}   {entry['source']}")
+            click.echo(f"  {key:24} {entry['value']!s:>14}   {entry['source']}")
