@@ -8,12 +8,13 @@ import math
 import os
 import signal
 import sys
+from dataclasses import asdict
 from typing import Any
 
 import click
 
 from k3repro.errors import UsageError
-from k3repro.twin import Cluster, Platform, platform, platform_names, platform_sources, serve_http
+from k3repro.twin import DEFECTS, Cluster, Platform, platform, platform_names, platform_sources, serve_http
 
 
 @click.group()
@@ -32,9 +33,23 @@ def twin() -> None:
 @click.option(
     "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Override a platform constant; repeatable."
 )
+@click.option(
+    "--defect",
+    "defects",
+    multiple=True,
+    metavar="NAME[=RATE]",
+    help="Switch a defect on; repeatable. `k3repro twin defects` lists them.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print where it listens as one JSON line.")
 def serve(
-    name: str, host: str, port: int, time_scale: float, seed: int, settings: tuple[str, ...], as_json: bool
+    name: str,
+    host: str,
+    port: int,
+    time_scale: float,
+    seed: int,
+    settings: tuple[str, ...],
+    defects: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Serve an OpenAI-compatible API of a simulated 2P2D cluster until interrupted.
 
@@ -42,11 +57,13 @@ def serve(
     Examples:
       k3repro twin serve --platform mi325x
       k3repro twin serve --platform mi300x --port 0 --time-scale 50 --set max_num_seqs=32
+      k3repro twin serve --platform mi325x --defect kv-write-race=0.2 --defect clock-skew
       k3repro probe osl-sweep --target http://127.0.0.1:8000
     """
     if not (math.isfinite(time_scale) and time_scale > 0):
         raise UsageError(f"--time-scale is {time_scale}", fix="Give a positive number, for example 10.")
-    chosen = platform(name).with_overrides(_pairs(settings))
+    switched = {"defect": ",".join(defects)} if defects else {}
+    chosen = platform(name).with_overrides({**_pairs(settings), **switched})
     asyncio.run(_serve(chosen, host, port, time_scale, seed, as_json))
 
 
@@ -65,7 +82,7 @@ async def _serve(chosen: Platform, host: str, port: int, time_scale: float, seed
     for name in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
     cluster = Cluster(chosen, seed)
-    async with serve_http(cluster, host=host, port=port, time_scale=time_scale) as (_, bound):
+    async with serve_http(cluster, host=host, port=port, time_scale=time_scale) as (driver, bound):
         url = f"http://{host}:{bound}"
         facts: dict[str, Any] = {"url": url, "platform": chosen.name, "seed": seed, "time_scale": time_scale}
         if as_json:
@@ -73,7 +90,14 @@ async def _serve(chosen: Platform, host: str, port: int, time_scale: float, seed
         else:
             speed = f"time x {time_scale:g}; Ctrl-C ends it"
             click.echo(f"simulated {chosen.name} ({chosen.slots} slots) on {url}, {speed}")
+            if chosen.defect:
+                click.echo(f"defects on: {chosen.defect}")
         await stop.wait()
+    misses = driver.misses()
+    if as_json:
+        click.echo(json.dumps({"deadlines": misses.as_dict()}, sort_keys=True))
+    else:
+        click.echo(misses.sentence())
 
 
 _ENGINE_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": False}
@@ -153,6 +177,27 @@ def _launch_facts(launch: Any) -> dict[str, Any]:
 
 @twin.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def defects(as_json: bool) -> None:
+    """List the defects that can be switched on: rate, log line, metrics and symptom of each.
+
+    \b
+    Examples:
+      k3repro twin defects
+      k3repro probe needle-gate --target "twin:mi325x?defect=kv-write-race=0.2"
+    """
+    if as_json:
+        table = {name: asdict(fault) for name, fault in DEFECTS.items()}
+        click.echo(json.dumps(table, sort_keys=True, indent=2))
+        return
+    for name, fault in DEFECTS.items():
+        click.echo(f"{name} (default {fault.default_ppm / 1e6:g})\n  {fault.cause}")
+        for label, text in (("rate", fault.rate), ("log", fault.log), ("metrics", fault.metrics)):
+            click.echo(f"  {label + ':':9}{text}")
+        click.echo(f"  {'symptom:':9}{fault.symptom}")
+
+
+@twin.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def platforms(as_json: bool) -> None:
     """List the simulated platforms, every constant with its source.
 
@@ -174,4 +219,4 @@ def platforms(as_json: bool) -> None:
     for name, constants in table.items():
         click.echo(name)
         for key, entry in constants.items():
-            click.echo(f"  {key:20} {entry['value']!s:>12}   {entry['source']}")
+            click.echo(f"  {key:24} {entry['value']!s:>14}   {entry['source']}")

@@ -2,17 +2,20 @@
 
 from k3repro.twin._cluster import Cluster
 from k3repro.twin._core import Core, Flight
+from k3repro.twin._faults import DEFECTS, Fault
 from k3repro.twin._http import HttpDriver, serve_http
 from k3repro.twin._needle import NEEDLE, QUESTION, UNKNOWN_ANSWER, needle_question, needle_sentence
 from k3repro.twin._platform import Platform, platform, platform_names, platform_sources
 from k3repro.twin._virtual import VirtualDriver
 
 __all__ = [
+    "DEFECTS",
     "NEEDLE",
     "QUESTION",
     "UNKNOWN_ANSWER",
     "Cluster",
     "Core",
+    "Fault",
     "Flight",
     "HttpDriver",
     "Platform",

@@ -12,6 +12,8 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from typing import ClassVar
 
 import httptools
 
@@ -19,6 +21,7 @@ from k3repro.errors import MachineError
 from k3repro.twin._cluster import Cluster
 from k3repro.twin._core import Flight
 from k3repro.twin._render import Generation, error_reply, reply
+from k3repro.units import quantile, quantile_supported
 
 __all__ = ["HttpDriver", "serve_http"]
 
@@ -27,6 +30,33 @@ _MAX_BODY = 256 * 1024 * 1024
 _MAX_HEADERS = 64 * 1024
 _IDLE_S = 5.0  # uvicorn's default keep-alive
 _SLOW_REQUEST_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Misses:
+    """How late bytes were written after they were due; quantiles in milliseconds of real time."""
+
+    events: int
+    p50_ms: float | None
+    p99_ms: float | None
+
+    LIMIT_MS: ClassVar[float] = 5.0
+
+    @property
+    def valid(self) -> bool:
+        """Whether times seen through this driver mean anything: p99 within the limit."""
+        return self.p99_ms is None or self.p99_ms <= self.LIMIT_MS
+
+    def as_dict(self) -> dict[str, int | float | bool | None]:
+        """Plain data."""
+        return asdict(self) | {"limit_ms": self.LIMIT_MS, "valid": self.valid}
+
+    def sentence(self) -> str:
+        """One line for a person."""
+        if self.p99_ms is None:
+            return f"{self.events} events: too few to say how punctual they were"
+        state = "valid" if self.valid else "INVALID: this machine was too busy, timings mean nothing"
+        return f"{self.events} events, p99 {self.p99_ms:.2f} ms after they were due (limit 5 ms): {state}"
 
 
 class HttpDriver:
@@ -46,6 +76,14 @@ class HttpDriver:
     def now_ns(self) -> int:
         """Nanoseconds of the twin's clock."""
         return int((time.monotonic_ns() - self._start_ns) * self._scale)
+
+    def misses(self) -> Misses:
+        """How punctual the last hundred thousand events were."""
+        late = [ns / 1e6 for ns in self.misses_ns]
+        known = quantile_supported(0.99, len(late))
+        return Misses(
+            len(late), quantile(late, 0.5) if known else None, quantile(late, 0.99) if known else None
+        )
 
     def start(self, connection: _Connection, message: _Message) -> None:
         """Answer one request, now or as its tokens come."""

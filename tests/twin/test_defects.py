@@ -1,0 +1,238 @@
+"""Every defect: off by default, documented, and with the symptom it promises."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from k3repro.client import Outcome, Request, RequestRecord, open_target, run_wave
+from k3repro.errors import UsageError
+from k3repro.serve import parse_metrics
+from k3repro.twin import DEFECTS, Core, platform
+from k3repro.twin._faults import canonical
+
+DOCS = Path(__file__).parents[2] / "docs" / "defects.md"
+METRIC_TTFT = "vllm:time_to_first_token_seconds"
+
+
+def asked(count: int, *, chat: bool = False, hay: str = "", tokens: int = 32) -> list[Request]:
+    requests = []
+    for index in range(count):
+        text = f"{hay}The secret token for k{index} is ABC-{1000 + index}. "
+        text += f"What is the secret token for k{index}?"
+        prompt = [{"role": "user", "content": text}] if chat else text
+        requests.append(Request(f"r{index}", prompt, tokens, ignore_eos=False, chat=chat))
+    return requests
+
+
+def forced(count: int) -> list[Request]:
+    return [Request(f"f{index}", f"Write about {index}.", 40) for index in range(count)]
+
+
+class Seen:
+    """One wave against a twin, and its metrics afterwards."""
+
+    def __init__(
+        self, defect: str, requests: Sequence[Request], concurrency: int, seed: int = 3, name: str = "mi325x"
+    ) -> None:
+        target = f"twin:{name}?defect={defect}" if defect else f"twin:{name}"
+        with open_target(target, seed=seed) as opened:
+            self.records: list[RequestRecord] = opened.run(
+                run_wave, requests, concurrency=concurrency, timeout_s=400
+            )
+            self.metrics = parse_metrics(opened.run(lambda t: t.fetch("/metrics")).text)
+        self.outcomes = Counter(record.outcome for record in self.records)
+
+    @property
+    def hits(self) -> int:
+        return sum(f"ABC-{1000 + int(record.request_id[1:])}" in record.text for record in self.records)
+
+    @property
+    def leaks(self) -> int:
+        return sum("ABC-" in record.text for record in self.records) - self.hits
+
+    def mean(self, name: str) -> float:
+        total, count = self.metrics.total(f"{name}_sum"), self.metrics.total(f"{name}_count")
+        assert total is not None and count
+        return total / count
+
+
+def ttft(records: Sequence[RequestRecord]) -> float:
+    found = [record.ttft_s for record in records if record.ttft_s is not None]
+    return sum(found) / len(found)
+
+
+def test_none_is_on_by_default() -> None:
+    assert Core(platform("mi325x"), 0).defects is None
+    clean = Seen("", asked(64), 32)
+    assert clean.hits == 64 and clean.outcomes == {Outcome.COMPLETED: 64}
+    assert clean.metrics.total("vllm:moriio_num_failed_transfers") == 0
+
+
+def test_every_defect_is_documented_and_tested() -> None:
+    text, here = DOCS.read_text(encoding="utf-8"), Path(__file__).read_text(encoding="utf-8")
+    for name, fault in DEFECTS.items():
+        assert f"## {name}" in text
+        for words in (fault.cause, fault.rate, fault.log, fault.metrics, fault.symptom):
+            assert words in text, (name, words)
+        assert f'"{name}' in here or f"defect={name}" in here, f"{name} has no test"
+
+
+def test_names_and_rates_are_checked() -> None:
+    assert canonical("preamble, kv-write-race=0.50") == "kv-write-race=0.5,preamble=1"
+    for bad in ("nothing", "preamble=2", "preamble=x", "preamble=-1", "preamble=nan"):
+        with pytest.raises(UsageError):
+            platform("mi325x").with_overrides({"defect": bad})
+    assert Core(platform("mi325x").with_overrides({"defect": "preamble=0"}), 0).defects is None
+
+
+def test_the_same_requests_are_struck_every_time() -> None:
+    one, two = (Seen("in-stream-error=0.3", forced(40), c) for c in (4, 16))
+    bad = [[r.request_id for r in seen.records if r.outcome is not Outcome.COMPLETED] for seen in (one, two)]
+    assert bad[0] == bad[1] != []
+
+
+def test_a_write_race_needs_concurrency_and_a_missing_barrier() -> None:
+    race = Seen("kv-write-race", asked(80), 8)
+    assert 15 <= race.hits <= 45  # 3 of 8 on average
+    assert race.leaks == 0 and race.outcomes == {Outcome.COMPLETED: 80}
+    assert Seen("kv-write-race=1", asked(10), 1).hits == 10
+    fenced = Seen("kv-write-race&readback=fence", asked(80), 8)
+    single = Seen("kv-write-race&readback=single", asked(80), 8)
+    assert race.hits < fenced.hits == single.hits < 80
+
+
+def test_recycled_state_builds_up_leaks_and_heals() -> None:
+    target = "twin:mi325x?defect=state-recycle=1"
+    with open_target(target, seed=1) as opened:
+        waves = [
+            opened.run(run_wave, _renamed(asked(32), wave), concurrency=32, wave=str(wave))
+            for wave in range(4)
+        ]
+        alone = opened.run(run_wave, _renamed(asked(1), 9), concurrency=1)
+        after = opened.run(run_wave, _renamed(asked(8), 10), concurrency=8)
+    good = [sum(_right(record) for record in wave) for wave in waves]
+    assert good[0] > good[-1] and good[-1] == 0
+    assert all("ABC-" in record.text for record in waves[-1])
+    assert _right(alone[0]) and sum(map(_right, after)) == 8
+
+
+def _renamed(requests: Sequence[Request], wave: int) -> list[Request]:
+    return [
+        Request(f"w{wave}-{r.request_id}", r.prompt, r.max_tokens, ignore_eos=r.ignore_eos) for r in requests
+    ]
+
+
+def _right(record: RequestRecord) -> bool:
+    return f"ABC-{1000 + int(record.request_id.rpartition('r')[2])}" in record.text
+
+
+def test_a_wedged_fabric_answers_one_at_a_time_only() -> None:
+    assert Seen("fabric-wedged", forced(4), 1).outcomes == {Outcome.COMPLETED: 4}
+    wave = Seen("fabric-wedged", forced(16), 8)
+    assert wave.outcomes == {Outcome.TIMEOUT: 16}
+    assert wave.metrics.total("vllm:moriio_num_kv_expired_reqs") == 16
+    assert wave.metrics.total("vllm:num_requests_running") == 0
+    core = Core(platform("mi325x").with_overrides({"defect": "fabric-wedged"}), 0)
+    flights = [core.submit(10, 5) for _ in range(2)]
+    core.advance(10**11)
+    core.cancel(flights[0])
+    assert core.log and "expired after 60.0s (remote blocks never arrived)" in core.log[0]
+    assert core.decode.pools[0].used == 0
+
+
+def test_a_killed_wave_wedges_the_fabric() -> None:
+    with open_target("twin:mi325x?defect=fabric-wedged=1", seed=3) as opened:
+        one = opened.run(run_wave, [Request("a", "x", 5)], concurrency=1)
+    assert one[0].outcome is Outcome.COMPLETED
+
+
+def test_missing_peers_answer_without_context() -> None:
+    seen = Seen("missing-peers", asked(64), 8)
+    assert seen.hits == 8
+    assert all("I do not" in r.text for r in seen.records if "ABC" not in r.text)
+
+
+def test_coalesced_events_are_fewer_than_tokens() -> None:
+    seen = Seen("coalesced-events", forced(20), 4)
+    tokens = sum(record.completion_tokens or 0 for record in seen.records)
+    assert tokens == 20 * 40 and 0.35 * tokens < sum(r.events for r in seen.records) < 0.65 * tokens
+    clean = Seen("", forced(20), 4)
+    assert [r.text for r in clean.records] == [r.text for r in seen.records]
+
+
+def test_an_error_in_the_stream_follows_http_200() -> None:
+    seen = Seen("in-stream-error=0.5", forced(40), 8)
+    bad = [record for record in seen.records if record.outcome is Outcome.FAILED_IN_STREAM]
+    assert 10 <= len(bad) <= 30
+    assert all(r.http_status == 200 and r.finish_reason is None and "EngineCore" in str(r.error) for r in bad)
+    assert seen.metrics.total("vllm:request_success_total", finished_reason="abort") == len(bad)
+
+
+def test_an_api_server_dies_under_load_only() -> None:
+    assert Seen("prefill-api-dies=1", forced(8), 4).outcomes == {Outcome.COMPLETED: 8}
+    seen = Seen("prefill-api-dies=0.2", forced(128), 64)
+    bad = [record for record in seen.records if record.outcome is Outcome.FAILED_HTTP]
+    assert bad and len(bad) < 128 and all(record.http_status == 500 for record in bad)
+
+
+def test_a_stall_leaves_idle_gpus_until_clients_give_up() -> None:
+    seen = Seen("idle-stall=0.2", forced(32), 8)
+    assert seen.outcomes[Outcome.TIMEOUT] + seen.outcomes[Outcome.STALLED] >= 8
+    assert Seen("idle-stall=1", forced(4), 1).outcomes == {Outcome.COMPLETED: 4}
+
+
+def test_a_repeated_haystack_loses_needles_even_alone() -> None:
+    repeated = "The grey fox sleeps under the old bridge. " * 40
+    varied = " ".join(f"Number {index} sleeps under bridge {index * 7}." for index in range(40)) + " "
+    assert 5 <= Seen("haystack-sensitivity", asked(40, hay=repeated), 1).hits <= 35
+    assert Seen("haystack-sensitivity=1", asked(40, hay=varied), 8).hits == 40
+    assert Seen("", asked(10, hay=repeated), 1).hits == 10
+
+
+def test_a_warm_cache_shortens_first_tokens_and_says_so() -> None:
+    cold, warm = (
+        Seen("", asked(16, hay="word " * 3000), 8),
+        Seen("warm-prefix-cache", asked(16, hay="word " * 3000), 8),
+    )
+    shares = [(r.cached_tokens or 0) / (r.prompt_tokens or 1) for r in warm.records]
+    assert all(0.89 < share <= 0.9 for share in shares)
+    assert all(record.cached_tokens is None for record in cold.records)
+    assert ttft(warm.records) < ttft(cold.records)
+    assert warm.metrics.total("vllm:prefix_cache_hits") == sum(r.cached_tokens or 0 for r in warm.records)
+
+
+def test_tcp_is_slow_and_silent() -> None:
+    rail, tcp = Seen("", forced(64), 32), Seen("tcp-fallback", forced(64), 32)
+    assert tcp.outcomes == {Outcome.COMPLETED: 64}
+    assert ttft(tcp.records) > ttft(rail.records) + 0.2
+    assert tcp.mean("vllm:moriio_xfer_time_seconds") == pytest.approx(
+        50 * rail.mean("vllm:moriio_xfer_time_seconds"), rel=1e-3
+    )
+
+
+def test_a_slow_client_sees_later_than_the_server_says() -> None:
+    seen, clean = Seen("slow-client=0.1", forced(32), 16), Seen("", forced(32), 16)
+    assert ttft(seen.records) > ttft(clean.records) + 0.5
+    assert seen.mean(METRIC_TTFT) < ttft(seen.records) - 0.5
+    assert clean.mean(METRIC_TTFT) == pytest.approx(ttft(clean.records), abs=1e-6)
+
+
+def test_skewed_clocks_show_in_the_servers_metrics() -> None:
+    seen = Seen("clock-skew=0.5", forced(16), 8)
+    assert seen.mean(METRIC_TTFT) == pytest.approx(ttft(seen.records) + 0.5, abs=1e-6)
+
+
+def test_a_decode_pool_restarted_alone_drops_connections() -> None:
+    seen = Seen("decode-restarted", forced(40), 1)
+    assert 8 <= seen.outcomes[Outcome.TRUNCATED] <= 32
+    assert seen.metrics.total("vllm:moriio_num_failed_transfers") == seen.outcomes[Outcome.TRUNCATED]
+
+
+def test_a_preamble_eats_a_short_cap_in_chat_only() -> None:
+    assert Seen("preamble", asked(10, chat=True, tokens=32), 2).hits == 0
+    assert Seen("preamble", asked(10, chat=True, tokens=200), 2).hits == 10
+    assert Seen("preamble", asked(10, tokens=32), 2).hits == 10
