@@ -126,11 +126,14 @@ class Claim:
         """One unit of the last printed place, in the printed unit; a word for a fraction is exact."""
         return _ulp(self.amount or self.printed)
 
+    @property
+    def exact(self) -> bool:
+        """Whether the print stands for itself only."""
+        return self.kind in _EXACT_KINDS
+
     def span(self, times: int = 1) -> Span:
         """The values the print stands for, in base units, with its tolerance taken `times` times."""
-        return _span(
-            self.amount or self.printed, self.hedge, self.kind in _EXACT_KINDS, self.unit.factor, times
-        )
+        return _span(self.amount or self.printed, self.hedge, self.exact, self.unit.factor, times)
 
     @property
     def measure(self) -> Measure:

@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from k3repro.claims._claim import Claim
+from k3repro.claims._hedges import OPEN_HEDGES
 from k3repro.claims._interval import Span
+from k3repro.claims._numerals import MULTIPLIERS
+from k3repro.claims._unit import counted
 from k3repro.units import format_decimal, round_decimal
 
 __all__ = ["short_number", "smallest_change"]
@@ -42,7 +45,8 @@ def smallest_change(claim: Claim, derived: Span, formula: str) -> tuple[str, str
     inside = derived.scaled(1 / unit)
     nearest = _nearest(claim, inside)
     slip = next((text for factor, text in _unit_slips(claim) if _explains(claim, derived, factor)), "")
-    hint = slip or next((text for factor, text in _COUNT_SLIPS if _explains(claim, derived, factor)), "")
+    counts = () if claim.hedge in OPEN_HEDGES else _COUNT_SLIPS
+    hint = slip or next((text for factor, text in counts if _explains(claim, derived, factor)), "")
     reading = (
         f"; it would be true if read in {slip}" if slip else f"; it would be true if {hint}" if hint else ""
     )
@@ -66,16 +70,30 @@ def _explains(claim: Claim, derived: Span, factor: Fraction) -> bool:
 
 
 def _nearest(claim: Claim, inside: Span) -> str:
-    target = inside.low if claim.value < inside.low else inside.high
+    """The print nearest to the claim that would fit, at its own precision where that is fine enough."""
+    upward = claim.value < inside.low
+    target = inside.low if upward else inside.high
     if math.isinf(target):
         return "no finite value"
-    ulp = claim.ulp or Fraction(1)
-    steps = math.ceil(target / ulp) if claim.value < inside.low else math.floor(target / ulp)
-    printed = steps * ulp
-    if not inside.low <= printed <= inside.high:
-        printed = Fraction(target)
-    unit = f" {claim.unit}" if claim.unit.name else ""
-    return f"{short_number(printed)}{unit}"
+    end, ulp = Fraction(target), claim.ulp or Fraction(1)
+    within = (math.ceil if upward else math.floor)(end / ulp) * ulp
+    rounded = math.floor(end / ulp + Fraction(1, 2)) * ulp
+    slack = Fraction(0) if claim.exact or claim.hedge in OPEN_HEDGES else ulp / 2
+    if Span.point(within).inside(inside) and within != claim.value:
+        return _in_style(within, claim)
+    if Span(rounded - slack, rounded + slack).intersects(inside) and rounded != claim.value:
+        return _in_style(rounded, claim)
+    return _in_style(end, claim)
+
+
+def _in_style(value: Fraction, claim: Claim) -> str:
+    """A value the way the claim prints its own: `415K tokens`, `97x`, `29%`, `10.4 GiB`."""
+    suffix = claim.printed[-1]
+    if suffix in MULTIPLIERS and (value / claim.ulp).denominator == 1:
+        return counted(f"{short_number(value / MULTIPLIERS[suffix])}{suffix}", claim.unit)
+    if suffix in "%x":
+        return f"{short_number(value)}{suffix}"
+    return counted(short_number(value), claim.unit)
 
 
 def short_number(value: Fraction) -> str:
