@@ -12,10 +12,12 @@ from k3repro.errors import GateFailed, UsageError
 from k3repro.probes import envelope, latency, needle_gate, osl_sweep
 from k3repro.probes._instrument import instrument
 from k3repro.probes._session import Session
+from k3repro.probes.crosscheck import server_reasons, witness
 from k3repro.probes.interrupt import Interrupt
 from k3repro.probes.plan import as_parameters, estimate, whole
 from k3repro.probes.progress import Progress, Silent
 from k3repro.serve import facts
+from k3repro.serve.metrics import Metrics
 from k3repro.store import Artifact, Header, Run, Store
 
 PROBES: dict[str, ModuleType] = {probe.NAME: probe for probe in (envelope, latency, needle_gate, osl_sweep)}
@@ -98,11 +100,15 @@ def run_probe(
 
 def _carry_out(probe: ModuleType, chosen: Any, session: Session, run: Run, unsafe: bool) -> Artifact:
     session.progress.begin(probe.NAME, whole(probe.plan(chosen)))
+    before = _witness(session.target)
     verdict: dict[str, Any] = {"ok": False, "reasons": ["stopped"]}
     try:
         session.recover()
         probe.procedure(session, chosen)
         verdict = probe.verdict(session, chosen)
+        parted = server_reasons(before, _witness(session.target), run.rows("requests"))
+        if parted:
+            verdict |= {"ok": False, "reasons": [*verdict["reasons"], *parted]}
     finally:
         session.progress.end(verdict)
     if unsafe and probe.PERFORMANCE:
@@ -110,6 +116,11 @@ def _carry_out(probe: ModuleType, chosen: Any, session: Session, run: Run, unsaf
         verdict |= {"ok": False, "tainted": True, "reasons": reasons}
     run.serve.update(serve_facts(session.target))
     return run.seal(verdict)
+
+
+def _witness(target: Any) -> Metrics:
+    answer = target.run(lambda opened: opened.fetch("/metrics"))
+    return witness(answer.text if answer.status == 200 else None)
 
 
 def serve_facts(target: Any) -> dict[str, Any]:

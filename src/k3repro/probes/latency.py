@@ -13,6 +13,7 @@ from typing import Any
 from k3repro.client import REQUESTS_TABLE
 from k3repro.errors import UsageError
 from k3repro.probes._session import Session
+from k3repro.probes.crosscheck import event_reasons
 from k3repro.probes.plan import Rung
 from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
 from k3repro.store import Schema
@@ -52,5 +53,5 @@ def procedure(session: Session, parameters: Parameters) -> None:
 
 
 def verdict(session: Session, parameters: Parameters) -> dict[str, Any]:
-    """Valid when every rung is."""
-    return session.verdict()
+    """Valid when every rung is, and when events are tokens, because times per token are the result."""
+    return session.verdict(event_reasons(session.run.rows("requests")))

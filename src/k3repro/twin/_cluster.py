@@ -31,6 +31,7 @@ class Cluster:
         self.seed = seed
         self.core = Core(platform, seed)
         self.metrics = Metrics(platform, self.mark)
+        self.punctuality: Callable[[], float | None] = lambda: None  # p99 seconds late, over HTTP
         self.started_s: float | None = None  # wall time of a serve behind HTTP; virtual time has none
         self._said: dict[int, Answer] = {}
         defects = self.core.defects
@@ -161,6 +162,10 @@ class Cluster:
                 "# HELP process_start_time_seconds Start time of the process since unix epoch in seconds.\n"
             )
             text += f"# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds {self.started_s}\n"
+        if (late := self.punctuality()) is not None:
+            name = "k3repro_twin_deadline_miss_seconds"
+            text += f"# HELP {name} How late events were written.\n# TYPE {name} summary\n"
+            text += f'{name}{{quantile="0.99"}} {late}\n'
         return reply(200, text.encode(), "text/plain; version=0.0.4; charset=utf-8")
 
     def _tokenize(self, body: bytes) -> bytes:

@@ -70,6 +70,7 @@ class HttpDriver:
         self._loop = asyncio.get_running_loop()
         self._start_ns = time.monotonic_ns()
         cluster.started_s = time.time()
+        cluster.punctuality = self._late_s
         self._live: dict[int, _Connection] = {}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -84,6 +85,10 @@ class HttpDriver:
         return Misses(
             len(late), quantile(late, 0.5) if known else None, quantile(late, 0.99) if known else None
         )
+
+    def _late_s(self) -> float | None:
+        late = self.misses().p99_ms
+        return None if late is None else late / 1000
 
     def start(self, connection: _Connection, message: _Message) -> None:
         """Answer one request, now or as its tokens come."""

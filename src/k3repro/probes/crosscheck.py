@@ -1,0 +1,98 @@
+"""Two witnesses of one run: what the client timed, and what the server's own counters say happened meanwhile.
+
+A client that reads too late, clocks that differ between nodes, a transfer that fell back to TCP: none of
+them fails a request, each shows where the two accounts part. What the server does not report is not judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from k3repro.serve import parse_metrics
+from k3repro.serve.metrics import Metrics
+
+LATE = (0.1, 0.05)
+"""The client may see a mean later than the server by so many seconds plus this share: wire, router, parsing."""
+EARLY_S = 0.02
+"""No client sees a token before the server sent it; so much is left to the clocks' resolution."""
+SLOWEST_TRANSFER = 5e9
+"""Bytes a second per handoff: a tenth of one 400 Gb/s rail; TCP does not reach it."""
+FEWEST_EVENTS = 0.98
+"""Events over tokens below which per-token times are not per token."""
+LATEST_S = 0.005
+"""p99 of deadlines that a simulated server may miss."""
+_FAILURES = {
+    "vllm:moriio_num_failed_transfers": "transfers failed",
+    "vllm:moriio_num_kv_expired_reqs": "handoffs expired: their remote blocks never arrived",
+}
+_TIMES = {
+    "vllm:time_to_first_token_seconds": ("time to first token", "first_token_ns"),
+    "vllm:e2e_request_latency_seconds": ("end-to-end time", "last_token_ns"),
+}
+
+
+def witness(text: str | None) -> Metrics:
+    """The server's counters as they stand now."""
+    return parse_metrics(text or "")
+
+
+def server_reasons(before: Metrics, after: Metrics, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Why the two accounts of the requests in `rows`, the only traffic in between, do not agree."""
+    reasons = [
+        f"{int(count)} {what}" for name, what in _FAILURES.items() if (count := _grown(before, after, name))
+    ]
+    for name, (what, end) in _TIMES.items():
+        reasons += _times(before, after, rows, name, what, end)
+    return [*reasons, *_transfers(before, after), *_punctual(after)]
+
+
+def event_reasons(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Whether streams brought about one event a token; where they did not, event times are no token times."""
+    done = [row for row in rows if row["outcome"] == "completed" and (row["completion_tokens"] or 0) > 1]
+    tokens = sum(row["completion_tokens"] for row in done)
+    events = sum(row["events"] for row in done)
+    if not events or events >= FEWEST_EVENTS * tokens:
+        return []
+    return [f"events coalesce: {events} events brought {tokens} tokens, so their times are not per token"]
+
+
+def _grown(before: Metrics, after: Metrics, name: str) -> float | None:
+    now = after.total(name)
+    return None if now is None else now - (before.total(name) or 0.0)
+
+
+def _times(
+    before: Metrics, after: Metrics, rows: Sequence[Mapping[str, Any]], name: str, what: str, end: str
+) -> list[str]:
+    seen = [(row[end] - row["sent_ns"]) / 1e9 for row in rows if row[end] is not None]
+    count, total = (_grown(before, after, f"{name}_{part}") for part in ("count", "sum"))
+    if not seen or not count or total is None or round(count) != len(seen):
+        return []
+    client, server = sum(seen) / len(seen), total / count
+    if client > server + LATE[0] + LATE[1] * server:
+        return [
+            f"the client saw a mean {what} of {client:.3f} s, the server {server:.3f} s: events are read late"
+        ]
+    if client < server - EARLY_S:
+        return [
+            f"the server reports a mean {what} of {server:.3f} s, the client {client:.3f} s: clocks differ"
+        ]
+    return []
+
+
+def _transfers(before: Metrics, after: Metrics) -> list[str]:
+    moved = _grown(before, after, "vllm:moriio_bytes_transferred_sum")
+    took = _grown(before, after, "vllm:moriio_xfer_time_seconds_sum")
+    if not moved or not took or moved / took >= SLOWEST_TRANSFER:
+        return []
+    return [
+        f"handoffs moved {moved / took / 1e9:.1f} GB/s, less than any rail: they may have fallen back to TCP"
+    ]
+
+
+def _punctual(after: Metrics) -> list[str]:
+    late = after.largest("k3repro_twin_deadline_miss_seconds", quantile="0.99")
+    if late is None or late <= LATEST_S:
+        return []
+    return [f"the simulated server wrote p99 {late * 1000:.1f} ms late: this machine was too busy"]

@@ -1,0 +1,87 @@
+"""The cross-check: two accounts that agree say nothing, and each way to part has its own sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from k3repro.probes.crosscheck import event_reasons, server_reasons, witness
+
+S = 1_000_000_000
+
+
+def rows(count: int = 10, first: float = 1.0, last: float = 3.0) -> list[dict[str, Any]]:
+    return [
+        {
+            "sent_ns": index * S,
+            "first_token_ns": index * S + round(first * S),
+            "last_token_ns": index * S + round(last * S),
+            "outcome": "completed",
+            "completion_tokens": 20,
+            "events": 20,
+        }
+        for index in range(count)
+    ]
+
+
+def metrics(count: int = 10, first: float = 1.0, last: float = 3.0, **more: float) -> str:
+    pairs: dict[str, float] = {
+        "vllm:time_to_first_token_seconds_sum": count * first,
+        "vllm:time_to_first_token_seconds_count": count,
+        "vllm:e2e_request_latency_seconds_sum": count * last,
+        "vllm:e2e_request_latency_seconds_count": count,
+        **{f"vllm:{name}": value for name, value in more.items()},
+    }
+    return "".join(f"{name} {value}\n" for name, value in pairs.items())
+
+
+START = witness(metrics(5, 9.0, 9.0))
+
+
+def after(count: int = 10, first: float = 1.0, last: float = 3.0, **more: float) -> Any:
+    text = metrics(1, 45.0 + count * first, 45.0 + count * last, **more)
+    return witness(text.replace("_count 1", f"_count {5 + count}"))
+
+
+def test_equal_accounts_say_nothing() -> None:
+    assert server_reasons(START, after(), rows()) == []
+    assert server_reasons(START, after(first=0.95, last=2.9), rows()) == []
+
+
+def test_what_is_not_reported_is_not_judged() -> None:
+    assert server_reasons(witness(None), witness(None), rows()) == []
+    assert server_reasons(START, after(count=11, first=0.1), rows()) == [], "other traffic was there"
+    assert server_reasons(START, after(), []) == []
+
+
+@pytest.mark.parametrize(
+    ("server", "words"),
+    [((0.5, 3.0), "first token of 1.000 s"), ((1.0, 2.0), "end-to-end"), ((1.5, 3.0), "clocks differ")],
+)
+def test_accounts_that_part_are_named(server: tuple[float, float], words: str) -> None:
+    found = server_reasons(START, after(10, *server), rows())
+    assert len(found) == 1 and words in found[0]
+
+
+def test_slow_transfers_and_failures_are_named() -> None:
+    slow = after(moriio_bytes_transferred_sum=1e9, moriio_xfer_time_seconds_sum=1.0)
+    assert "1.0 GB/s" in server_reasons(START, slow, rows())[0]
+    fast = after(moriio_bytes_transferred_sum=1e10, moriio_xfer_time_seconds_sum=1.0)
+    assert server_reasons(START, fast, rows()) == []
+    failed = after(moriio_num_failed_transfers_total=3.0)
+    assert "3 transfers failed" in server_reasons(START, failed, rows())[0]
+
+
+def test_a_late_simulation_is_invalid() -> None:
+    late = witness('k3repro_twin_deadline_miss_seconds{quantile="0.99"} 0.006\n')
+    assert "too busy" in server_reasons(witness(None), late, rows())[0]
+    fine = witness('k3repro_twin_deadline_miss_seconds{quantile="0.99"} 0.004\n')
+    assert server_reasons(witness(None), fine, rows()) == []
+
+
+def test_coalesced_events_are_no_token_times() -> None:
+    assert event_reasons(rows()) == []
+    merged = [row | {"events": 15} for row in rows()]
+    assert "150 events brought 200 tokens" in event_reasons(merged)[0]
+    assert event_reasons([row | {"events": 0} for row in rows()]) == []
