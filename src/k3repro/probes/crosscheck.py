@@ -13,7 +13,7 @@ from k3repro.serve import parse_metrics
 from k3repro.serve.metrics import Metrics
 
 LATE = (0.1, 0.05)
-"""The client may see a mean later than the server by so many seconds plus this share: wire, router, parsing."""
+"""How much later than the server a client may see a mean: seconds, and a share; wire, router, parsing."""
 EARLY_S = 0.02
 """No client sees a token before the server sent it; so much is left to the clocks' resolution."""
 SLOWEST_TRANSFER = 5e9
