@@ -16,6 +16,7 @@ from k3repro.errors import K3Error
 COMMANDS: dict[str, tuple[str, str]] = {
     "artifacts": ("k3repro.cli.artifacts:artifacts", "List, show, query, export and retract artifacts."),
     "audit": ("k3repro.cli.audit:audit", "Check artifacts, a built site or a ledger of claims."),
+    "bringup": ("k3repro.cli.bringup:bringup", "Plan, start, watch and stop a serve on a cluster."),
     "budget": ("k3repro.cli.budget:budget", "Bytes per component and per GPU, from safetensors headers."),
     "capacity": ("k3repro.cli.capacity:capacity", "Concurrency, latency, nodes and cost from the laws."),
     "lab": ("k3repro.cli.run:lab", "Open the notebooks in JupyterLab."),

@@ -1,0 +1,224 @@
+"""A cluster file: which node plays which role, its fabric, container, paths and scheduler."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from k3repro.bringup import _names
+from k3repro.errors import SpecError
+
+ROLES = ("prefill_worker", "decode_worker", "prefill_master", "decode_master")
+SCHEDULERS = ("local", "ssh", "slurm")
+RUNTIMES = ("docker", "podman", "process")
+# Never mounted: it deadlocked expert-parallel start in the stored recipe.
+REFUSED_MOUNTS = ("/etc/libibverbs.d",)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One machine: the role it plays, the name ssh or Slurm knows it by, its management address."""
+
+    role: str
+    host: str
+    address: str
+
+    @property
+    def pool(self) -> str:
+        """ "prefill" or "decode"."""
+        return self.role.partition("_")[0]
+
+    @property
+    def master(self) -> bool:
+        """Whether the pool's API servers run here."""
+        return self.role.endswith("_master")
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A host library put over the image's."""
+
+    host: str
+    container: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A parsed cluster file. Keys are described in docs/bringup.md."""
+
+    name: str
+    recipe: str
+    scheduler: str
+    nodes: tuple[Node, ...]
+    fabric_kind: str
+    rails: tuple[str, ...]
+    interface: str
+    gid: int
+    runtime: str
+    model: str
+    logs: str
+    cache: str
+    image: str = ""
+    digest: str = ""
+    userspace: tuple[Mount, ...] = ()
+    engine: tuple[str, ...] = ("vllm", "serve")
+    router: tuple[str, ...] = ("vllm-router",)
+    user: str = ""
+    port: int = 22
+    known_hosts: str = ""
+    identity: str = ""
+    job: str = ""
+    partition: str = ""
+    time_minutes: int = 480
+    simulated: bool = False
+    sysroot: str = ""
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    where: str = ""
+
+    def node(self, role: str) -> Node:
+        """The node that plays a role."""
+        return next(node for node in self.nodes if node.role == role)
+
+    def pool(self, pool: str) -> tuple[Node, ...]:
+        """Master, then worker of a pool."""
+        return self.node(f"{pool}_master"), self.node(f"{pool}_worker")
+
+
+_KEYS: dict[str, dict[str, str]] = {
+    # section -> key in the file -> field
+    "ssh": {"user": "user", "port": "port", "known_hosts": "known_hosts", "identity": "identity"},
+    "slurm": {"job": "job", "partition": "partition", "time_minutes": "time_minutes"},
+    "fabric": {"kind": "fabric_kind"} | {key: key for key in ("rails", "interface", "gid", "userspace")},
+    "container": {key: key for key in ("runtime", "image", "digest", "engine", "router")},
+    "paths": {"model": "model", "logs": "logs", "cache": "cache"},
+    "twin": {"simulated": "simulated", "sysroot": "sysroot"},
+}  # fmt: skip
+CLUSTER_KEYS = ("name", "recipe", "scheduler", "nodes", "recipe_overrides", *_KEYS)
+
+
+def load_cluster(path: str | Path) -> Cluster:
+    """Read a cluster file, or one of `pipelines/clusters` by name.
+
+    Raises:
+        SpecError: no such file, bad TOML, an unknown key, or a value that could be misread by a shell.
+    """
+    file = Path(path)
+    if not file.is_file() and file.suffix != ".toml":
+        file = find_pipelines() / "clusters" / f"{path}.toml"
+    if not file.is_file():
+        raise SpecError("no such cluster file", where=str(path), fix="See pipelines/clusters for examples.")
+    return parse_cluster(file.read_text(encoding="utf-8"), str(path))
+
+
+def find_pipelines() -> Path:
+    """The nearest folder `pipelines` upward of the working directory, else that of the checkout."""
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / "pipelines" / "recipes").is_dir():
+            return folder / "pipelines"
+    return Path(__file__).parents[3] / "pipelines"
+
+
+def parse_cluster(text: str, where: str) -> Cluster:
+    """Parse a cluster file; see `load_cluster`."""
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"not valid TOML: {error}", where=where) from None
+    _known(raw, CLUSTER_KEYS, where)
+    fields: dict[str, Any] = {}
+    for section, keys in _KEYS.items():
+        values = raw.get(section, {})
+        if not isinstance(values, dict):
+            raise SpecError(f"[{section}] is not a section", where=where)
+        _known(values, tuple(keys), f"{where}: [{section}]")
+        fields |= {keys[key]: value for key, value in values.items()}
+    nodes = _nodes(raw.get("nodes"), where)
+    named = {key: raw.get(key, "") for key in ("name", "recipe", "scheduler")}
+    try:
+        cluster = Cluster(
+            nodes=nodes, overrides=raw.get("recipe_overrides", {}), where=where,
+            **named, **_frozen(fields, where),
+        )  # fmt: skip
+    except TypeError as error:
+        raise SpecError(f"fields do not make a cluster: {error}", where=where) from None
+    _check(cluster)
+    return cluster
+
+
+def _known(values: Mapping[str, Any], keys: tuple[str, ...], where: str) -> None:
+    if unknown := sorted(set(values) - set(keys)):
+        raise SpecError(f"unknown key {', '.join(unknown)}", where=where, fix=f"Known: {', '.join(keys)}.")
+
+
+def _nodes(raw: Any, where: str) -> tuple[Node, ...]:
+    if not isinstance(raw, dict) or set(raw) != set(ROLES):
+        fix = f"Name exactly {', '.join(ROLES)}, each {{ host = ..., address = ... }}."
+        raise SpecError("[nodes] does not name the four roles", where=where, fix=fix)
+    found = []
+    for role in ROLES:
+        spot, entry = f"{where}: nodes.{role}", raw[role]
+        if not isinstance(entry, dict) or set(entry) != {"host", "address"}:
+            raise SpecError("a node is { host = ..., address = ... }", where=spot)
+        found.append(
+            Node(role, _names.host_name(entry["host"], spot), _names.address(entry["address"], spot))
+        )
+    for what in ("host", "address"):
+        values = [getattr(node, what) for node in found]
+        if len(set(values)) != len(values):
+            raise SpecError(f"two roles share one {what}", where=where, fix="Each role needs its own node.")
+    return tuple(found)
+
+
+def _frozen(fields: dict[str, Any], where: str) -> dict[str, Any]:
+    for key in ("rails", "engine", "router"):
+        if key in fields:
+            if not isinstance(fields[key], list) or not all(isinstance(item, str) for item in fields[key]):
+                raise SpecError(f"{key} is not a list of text", where=where)
+            fields[key] = tuple(fields[key])
+    mounts = fields.get("userspace", [])
+    try:
+        fields["userspace"] = tuple(Mount(**mount) for mount in mounts)
+    except TypeError:
+        raise SpecError("userspace entries are { host = ..., container = ... }", where=where) from None
+    return fields
+
+
+def _check(cluster: Cluster) -> None:
+    where = cluster.where
+    for what in ("name", "recipe", "interface", "fabric_kind"):
+        _names.host_name(getattr(cluster, what), f"{where}: {what}")
+    for what in ("user", "job", "partition"):
+        if getattr(cluster, what):
+            _names.host_name(getattr(cluster, what), f"{where}: {what}")
+    for rail in cluster.rails:
+        _names.host_name(rail, f"{where}: fabric.rails")
+    optional = [(what, getattr(cluster, what)) for what in ("known_hosts", "identity", "sysroot")]
+    required = [(what, getattr(cluster, what)) for what in ("model", "logs", "cache")]
+    for what, value in [*required, *(pair for pair in optional if pair[1])]:
+        _names.path(value, f"{where}: {what}")
+    for mount in cluster.userspace:
+        for value in (mount.host, mount.container):
+            _names.path(value, f"{where}: fabric.userspace")
+    _choice("scheduler", cluster.scheduler, SCHEDULERS, where)
+    _choice("runtime", cluster.runtime, RUNTIMES, where)
+    if cluster.runtime != "process" or cluster.image:
+        _names.image(cluster.image, f"{where}: container.image")
+    for what, low, high in (
+        ("port", 1, 65535),
+        ("gid", 0, 255),
+        ("time_minutes", 1, 10**6),
+    ):
+        value = getattr(cluster, what)
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            raise SpecError(
+                f"{what} is {value!r}", where=where, fix=f"Give a whole number from {low} to {high}."
+            )
+
+
+def _choice(what: str, value: str, known: tuple[str, ...], where: str) -> None:
+    if value not in known:
+        raise SpecError(f"{what} {value!r} is not known", where=where, fix=f"Known: {', '.join(known)}.")

@@ -1,0 +1,81 @@
+"""What may stand in a cluster file: names, addresses and paths that no shell or option parser can misread.
+
+Everything rendered is quoted as well; refusing is the first wall, quoting the second.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Any
+
+from k3repro.errors import SpecError
+from k3repro.store import looks_secret
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_IMAGE = re.compile(
+    r"[a-z0-9][a-z0-9._/-]*(?::[0-9]+/[a-z0-9._/-]+)?(?::[A-Za-z0-9_.-]{1,128})?(?:@sha256:[0-9a-f]{64})?"
+)
+_PATH = re.compile(r"/[A-Za-z0-9_./+ '-]*")
+_SECRET = re.compile(
+    r"(?i)(?:^|_)(?:TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY)(?:$|_)"
+)
+
+
+def host_name(value: Any, where: str) -> str:
+    """A node, user, partition or interface name.
+
+    Raises:
+        SpecError: anything that ssh, srun or a shell could read as more than a name.
+    """
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        fix = "Use letters, digits, dot, dash and underscore, beginning with a letter or digit."
+        raise SpecError(f"{value!r} is not a name", where=where, fix=fix)
+    return value
+
+
+def address(value: Any, where: str) -> str:
+    """An IP address, or a host name.
+
+    Raises:
+        SpecError: neither.
+    """
+    try:
+        return str(ipaddress.ip_address(value))
+    except ValueError:
+        return host_name(value, where)
+
+
+def path(value: Any, where: str) -> str:
+    """An absolute path; spaces and single quotes are allowed, because rendering quotes them.
+
+    Raises:
+        SpecError: relative, a parent step, or a character with a meaning for a shell or for docker's -v.
+    """
+    if not isinstance(value, str) or not _PATH.fullmatch(value) or ".." in value.split("/"):
+        fix = "Give an absolute path of letters, digits and _ . / + - ' and spaces, without .. steps."
+        raise SpecError(f"{value!r} is not a path that can be used", where=where, fix=fix)
+    return value
+
+
+def image(value: Any, where: str) -> str:
+    """A container image reference.
+
+    Raises:
+        SpecError: not one.
+    """
+    if not isinstance(value, str) or not _IMAGE.fullmatch(value):
+        fix = "For example name/image:tag or name/image@sha256:..."
+        raise SpecError(f"{value!r} is not an image reference", where=where, fix=fix)
+    return value
+
+
+def no_secret(name: str, value: object, where: str) -> None:
+    """Refuse what looks like a key: a plan is printed, stored and published.
+
+    Raises:
+        SpecError: a variable or option that names a secret, or a value that is one.
+    """
+    if _SECRET.search(name.strip("-").replace("-", "_")) or looks_secret(str(value)):
+        fix = "Weights are read from a local path and need no key; remove it."
+        raise SpecError(f"{name} looks like a secret", where=where, fix=fix)

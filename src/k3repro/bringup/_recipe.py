@@ -1,0 +1,203 @@
+"""A recipe: every flag, variable and port of a serve with its reason and source, from TOML."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from k3repro.bringup import _names
+from k3repro.bringup._cluster import find_pipelines
+from k3repro.errors import SpecError
+from k3repro.spec import Layout, Model, Platform, load_layout, load_model, load_platform
+
+_TOP = ("name", "title", "model", "container_prefix", "extends", "layout", "fabric", "sources", "choice")
+SECTIONS = (
+    "pins",
+    "ports",
+    *(f"flags.{part}" for part in ("all", "master", "worker", "prefill", "decode")),
+    *(f"pool.{part}" for part in ("prefill", "decode")),
+    "transfer",
+    "transfer.extra",
+    *(f"env.{part}" for part in ("all", "prefill", "decode")),
+    "container",
+    "router.flags",
+    "order",
+    "memory",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """One setting: its value (a name beginning with @ is filled in), why it is there, who says so."""
+
+    value: Any
+    why: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Where the stored recipe and the publication disagree, and which one this recipe follows."""
+
+    topic: str
+    stored: str
+    published: str
+    follows: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A full launch description. `sections` maps e.g. ``flags.all`` to knobs in the order of the file."""
+
+    name: str
+    title: str
+    model: Model
+    layout: Layout
+    platform: Platform
+    fabric: str
+    container_prefix: str
+    sections: Mapping[str, Mapping[str, Knob]]
+    choices: tuple[Choice, ...]
+    where: str
+
+    def get(self, section: str, name: str) -> Any:
+        """The value of one knob.
+
+        Raises:
+            SpecError: the recipe has no such knob.
+        """
+        try:
+            return self.sections[section][name].value
+        except KeyError:
+            raise SpecError(f"the recipe has no {section}.{name}", where=self.where) from None
+
+    def knobs(self, *sections: str) -> Iterator[tuple[str, Knob]]:
+        """Knobs of several sections, in order; a later section replaces what an earlier one set, in place."""
+        merged: dict[str, Knob] = {}
+        for section in sections:
+            merged |= self.sections.get(section, {})
+        yield from merged.items()
+
+    def with_overrides(self, overrides: Mapping[str, Any]) -> Recipe:
+        """A copy with other values: ``{"layout.max_num_seqs": 32, "env.all.K3_WRITE_READBACK": "0"}``.
+
+        The value None removes a knob. The new knob says that it was overridden.
+
+        Raises:
+            SpecError: no such section or layout field.
+        """
+        recipe = self
+        for key, value in overrides.items():
+            recipe = recipe._override(key, value)
+        return recipe
+
+    def _override(self, key: str, value: Any) -> Recipe:
+        if key.startswith("layout."):
+            try:
+                return replace(self, layout=replace(self.layout, **{key[7:]: value}))
+            except TypeError:
+                raise SpecError(f"a layout has no field {key[7:]!r}", where=self.where) from None
+        section = next(
+            (name for name in sorted(SECTIONS, key=len, reverse=True) if key.startswith(f"{name}.")), None
+        )
+        if section is None:
+            raise SpecError(
+                f"no section for {key!r}", where=self.where, fix=f"Sections: {', '.join(SECTIONS)}."
+            )
+        name = key[len(section) + 1 :]
+        _names.no_secret(name, value, f"{self.where}: {key}")
+        knobs = dict(self.sections.get(section, {}))
+        if value is None:
+            knobs.pop(name, None)
+        else:
+            knobs[name] = Knob(value, "overridden for this plan", "override")
+        return replace(self, sections={**self.sections, section: knobs})
+
+
+def load_recipe(name: str, folder: Path | None = None) -> Recipe:
+    """A recipe of `pipelines/recipes` by name, or the path of a TOML file.
+
+    Raises:
+        SpecError: no such recipe, a knob without reason or source, a source nobody defined.
+    """
+    base = folder or find_pipelines() / "recipes"
+    path = Path(name) if name.endswith(".toml") else base / f"{name}.toml"
+    if not path.is_file():
+        known = sorted(item.stem for item in base.glob("*.toml"))
+        raise SpecError(
+            f"no recipe {name!r}", fix=f"Known: {', '.join(known)}; or give the path of a .toml file."
+        )
+    return _recipe(_read(path), path.name)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The document, on top of what it extends."""
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"not valid TOML: {error}", where=path.name) from None
+    if "extends" not in raw:
+        return raw
+    base = path.parent / str(raw["extends"])
+    if not base.is_file() or "extends" in raw["extends"]:
+        raise SpecError(f"extends {raw['extends']!r}, which is no file beside it", where=path.name)
+    return _merged(_read(base), raw)
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for key, value in above.items():
+        nested = isinstance(value, dict) and "value" not in value and isinstance(merged.get(key), dict)
+        merged[key] = _merged(merged[key], value) if nested else value
+    return merged
+
+
+def _recipe(raw: dict[str, Any], where: str) -> Recipe:
+    legend = raw.get("sources", {})
+    sections = {section: _knobs(_section(raw, section), section, legend, where) for section in SECTIONS}
+    _nothing_else(raw, where)
+    if "layout" not in raw:
+        raise SpecError(
+            "the recipe names no layout", where=where, fix="It is a base; use one that extends it."
+        )
+    layout = load_layout(raw["layout"])
+    return Recipe(
+        raw["name"], raw.get("title", raw["name"]), load_model(raw["model"]), layout,
+        load_platform(layout.platform), raw.get("fabric", ""), raw.get("container_prefix", ""), sections,
+        tuple(Choice(**choice) for choice in raw.get("choice", ())), where,
+    )  # fmt: skip
+
+
+def _section(raw: Mapping[str, Any], section: str) -> Mapping[str, Any]:
+    node: Any = raw
+    for part in section.split("."):
+        node = node.get(part, {})
+    # [transfer] holds knobs and the table [transfer.extra].
+    return {key: value for key, value in node.items() if f"{section}.{key}" not in SECTIONS}
+
+
+def _knobs(values: Mapping[str, Any], section: str, legend: Mapping[str, str], where: str) -> dict[str, Knob]:
+    knobs = {}
+    for name, entry in values.items():
+        spot = f"{where}: {section}.{name}"
+        if not isinstance(entry, dict) or set(entry) != {"value", "why", "source"}:
+            raise SpecError("a knob is { value, why, source }", where=spot)
+        if entry["source"] not in legend or not entry["why"]:
+            raise SpecError(f"source {entry['source']!r} or the reason is missing", where=spot)
+        _names.no_secret(name, entry["value"], spot)
+        knobs[name] = Knob(entry["value"], entry["why"], legend[entry["source"]])
+    return knobs
+
+
+def _nothing_else(raw: Mapping[str, Any], where: str) -> None:
+    tops = {section.partition(".")[0] for section in SECTIONS} | set(_TOP)
+    unknown = [key for key in raw if key not in tops]
+    for key, value in raw.items():
+        if key in {"flags", "pool", "env", "router"}:
+            unknown += [f"{key}.{below}" for below in value if f"{key}.{below}" not in SECTIONS]
+    if unknown:
+        raise SpecError(f"unknown section {', '.join(sorted(unknown))}", where=where)

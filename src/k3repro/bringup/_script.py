@@ -1,0 +1,182 @@
+"""The commands as shell scripts: what executors send to `sh -s` on a node, and what a person runs by hand.
+
+A script is data on standard input, so nothing but `sh -s` is ever an argument of ssh or srun.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from k3repro.bringup._cluster import ROLES, Cluster
+from k3repro.bringup._plan import MARK, ROUTER, Launch, Plan, container_argv, router_argv
+
+STARTED = "k3repro started"
+_START_TIME = "sed 's/.*) //' /proc/$pid/stat | cut -d' ' -f20"
+
+
+def mark_of(serve: str, role: str) -> str:
+    """What marks a process or container as started for one serve and role."""
+    return f"{serve}:{role}"
+
+
+def tombstone(cluster: Cluster, serve: str) -> str:
+    """A file that `down` leaves on a node: a launch that is still on its way finds it and does nothing."""
+    return f"{cluster.logs}/.stopped-{serve}"
+
+
+def launch_script(launch: Launch, plan: Plan, serve: str, *, hold: bool = False) -> str:
+    """Start one role on its node and print what identifies it. `hold`: stay until it ends (a Slurm step)."""
+    cluster, mark = plan.cluster, mark_of(serve, launch.role)
+    lines = _head(plan, serve, [cluster.logs, f"{cluster.cache}/{launch.node.pool}"])
+    if cluster.runtime == "process":
+        env = [f"{name}={value}" for name, value in (*launch.env, (MARK, mark))]
+        return _lines(*lines, *_background(["env", *env, "setsid", *launch.engine], launch.log, hold))
+    # A library that is missing on the host would be mounted as an empty folder: look before docker does.
+    for mount in cluster.userspace:
+        file = shlex.quote(mount.host)
+        lines.append(f"[ -f {file} ] || {{ echo 'k3repro: no regular file' {file} >&2; exit 78; }}")
+    return _lines(*lines, *_container(container_argv(launch, plan, mark)))
+
+
+def router_script(plan: Plan, serve: str, *, hold: bool = False) -> str:
+    """Start the router beside the prefill master."""
+    cluster = plan.cluster
+    lines = _head(plan, serve, [cluster.logs])
+    if cluster.runtime == "process":
+        argv = ["env", f"{MARK}={mark_of(serve, ROUTER)}", "setsid", *router_argv(plan)]
+        return _lines(*lines, *_background(argv, plan.router.log, hold))
+    return _lines(*lines, shlex.join(router_argv(plan)), f"echo '{STARTED}' router")
+
+
+def _head(plan: Plan, serve: str, folders: list[str]) -> list[str]:
+    stone = shlex.quote(tombstone(plan.cluster, serve))
+    return [
+        "set -eu",
+        f"mkdir -p -- {shlex.join(folders)}",
+        f"if [ -e {stone} ]; then echo 'k3repro: this serve was taken down' >&2; exit 75; fi",
+    ]
+
+
+def _background(argv: list[str], log: str, hold: bool) -> list[str]:
+    lines = [f"{shlex.join(argv)} > {shlex.quote(log)} 2>&1 < /dev/null &", "pid=$!"]
+    lines.append(f'echo "{STARTED} pid=$pid start=$({_START_TIME})"')
+    return [*lines, "wait $pid || true"] if hold else lines
+
+
+def _container(argv: tuple[str, ...]) -> list[str]:
+    return [f"id=$({shlex.join(argv)})", f'echo "{STARTED} container=$id"']
+
+
+def _lines(*lines: str) -> str:
+    return "\n".join(lines) + "\n"
+
+
+def hand_scripts(plan: Plan) -> dict[str, str]:
+    """File name -> text: one script per role in order, the whole order, an sbatch file, a Dockerfile."""
+    files = {}
+    for index, launch in enumerate(plan.launches, start=1):
+        files[f"{index}0-{launch.role}.sh"] = f"#!/bin/sh\n{launch_script(launch, plan, 'manual')}"
+    files["50-router.sh"] = f"#!/bin/sh\n{router_script(plan, 'manual')}"
+    files["run-over-ssh.sh"] = _over_ssh(plan)
+    files["serve.sbatch"] = _sbatch(plan)
+    files["Dockerfile"] = dockerfile(plan)
+    return files
+
+
+def _names(plan: Plan) -> list[tuple[str, str]]:
+    return [(f"{index}0-{role}.sh", role) for index, role in enumerate(ROLES, start=1)]
+
+
+def _wait_for_models(plan: Plan) -> list[str]:
+    """Poll both masters' model list, as the recipe does."""
+    lines, model = [], plan.launches[0].flag("--served-model-name") or ""
+    polls = int(plan.timing("ready_s") // max(plan.timing("poll_s"), 1))
+    for role in ("prefill_master", "decode_master"):
+        launch = plan.launch(role)
+        url = f"http://{launch.node.address}:{launch.flag('--port')}/v1/models"
+        lines += [
+            f"n=0; until curl -sf {shlex.quote(url)} | grep -q {shlex.quote(model)}; do",
+            f"  n=$((n + 1)); [ $n -lt {polls} ] || {{ echo '{role} lists no model' >&2; exit 1; }}",
+            f"  sleep {plan.timing('poll_s'):g}",
+            "done",
+        ]
+    return lines
+
+
+def _in_order(plan: Plan, start: list[str], router: str) -> list[str]:
+    alive = f"sleep {plan.timing('alive_s'):g}"
+    return [*start[:2], alive, *start[2:], *_wait_for_models(plan), router]
+
+
+def _over_ssh(plan: Plan) -> str:
+    user = f"{plan.cluster.user}@" if plan.cluster.user else ""
+    port = f"-p {plan.cluster.port} " if plan.cluster.port != 22 else ""
+
+    def to(role: str, file: str) -> str:
+        return f"ssh {port}{shlex.quote(user + plan.cluster.node(role).address)} sh -s < {file}"
+
+    start = [to(role, file) for file, role in _names(plan)]
+    head = ["#!/bin/sh", "# Workers, masters, then the router. Stop in reverse order.", "set -eu"]
+    order = _in_order(plan, start, to("prefill_master", "50-router.sh"))
+    return _lines(*head, 'cd "$(dirname "$0")"', *order)
+
+
+def _sbatch(plan: Plan) -> str:
+    cluster = plan.cluster
+    hosts = ",".join(node.host for node in cluster.nodes)
+    options = [f"--job-name=k3repro-{cluster.name}", "--nodes=4", "--exclusive", f"--nodelist={hosts}"]
+    head = ["#!/bin/bash", *(f"#SBATCH {option}" for option in options)]
+    head.append(f"#SBATCH --time={cluster.time_minutes}")
+    head += [f"#SBATCH --partition={cluster.partition}"] if cluster.partition else []
+    hold = cluster.runtime == "process"
+    body = [
+        _step(item.node.host, launch_script(item, plan, "manual", hold=hold), item.role)
+        for item in plan.launches
+    ]
+    router = _step(plan.router.node.host, router_script(plan, "manual", hold=hold), ROUTER)
+    stop = [_on_exit(plan)]
+    return _lines(*head, "set -eu", *stop, *_in_order(plan, body, router), "sleep infinity")
+
+
+def _on_exit(plan: Plan) -> str:
+    """scancel ends steps, not containers: a trap removes them, decode side first."""
+    if plan.cluster.runtime == "process":
+        return "trap 'kill $(jobs -p)' EXIT TERM INT"
+    stop = "; ".join(
+        f"srun --overlap -N1 -n1 -w {item.node.host} {plan.cluster.runtime} rm -f {item.container}"
+        for item in reversed(plan.launches)
+    )
+    return f"trap '{stop}' EXIT; trap 'exit 143' TERM INT"
+
+
+def _step(host: str, script: str, role: str) -> str:
+    end = f"END_{role.upper()}"
+    return f"srun --overlap -N1 -n1 -w {host} sh -s <<'{end}' &\n{script}{end}"
+
+
+def dockerfile(plan: Plan) -> str:
+    """An image with the pins of the recipe. Not built by the tests: base image and forks are not mirrored."""
+    pins = plan.recipe.sections["pins"]
+    pin = {name: str(knob.value) for name, knob in pins.items()}
+    vllm, mori, router = (pin[name].partition("@") for name in ("vllm", "mori", "router"))
+    minutes, handshake = plan.recipe.get("order", "handshake_minutes"), "HANDSHAKE_TIMEOUT_MINS"
+    core = "vllm/v1/engine/core.py"
+    return _lines(
+        f"FROM {pin['base_image']}",
+        *(f"# {name}: {knob.value} ({knob.source}). {knob.why}" for name, knob in pins.items()),
+        "WORKDIR /src",
+        f"RUN git clone https://github.com/{vllm[0]} vllm && cd vllm && git checkout {vllm[2]} \\",
+        "    # A headless worker waits this long for its master; upstream has no variable for it.",
+        f"    && sed -i 's/^{handshake} = 5$/{handshake} = {minutes}/' {core} \\",
+        f"    && grep -q '^{handshake} = {minutes}$' {core} \\",
+        f"    && PYTORCH_ROCM_ARCH={plan.recipe.platform.arch} pip install --no-build-isolation .",
+        f"RUN git clone --recursive https://github.com/{mori[0]} mori \\",
+        f"    && cd mori && git checkout {mori[2]} \\",
+        f"    && MORI_GPU_ARCHS={plan.recipe.platform.arch} pip install --no-build-isolation .",
+        f"RUN pip install amd-aiter=={pin['aiter']} flydsl=={pin['flydsl']}",
+        f"RUN git clone https://github.com/{router[0]} router \\",
+        f"    && cd router && git checkout {router[2]} && pip install .",
+        "# A stale lock of the image deadlocks the start of the expert group.",
+        "RUN rm -rf /tmp/.mori && find / -xdev -path '*/.mori/jit/*.lock' -delete",
+        "WORKDIR /",
+    )  # fmt: skip
