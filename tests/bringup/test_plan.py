@@ -158,7 +158,8 @@ def test_flags_and_variables_are_those_of_the_documented_recipe(name: str, role:
     transfer = launch.document("--kv-transfer-config")
     assert transfer["kv_connector_extra_config"] == {
         "proxy_ip": "192.0.2.11", "proxy_port": "30000", "proxy_ping_port": "36367", "http_port": "20005",
-        "local_ping_port": "61555", "handshake_port": "8405", "notify_port": "61005", "moriio_pod_hosts": peers,
+        "local_ping_port": "61555", "handshake_port": "8405", "notify_port": "61005",
+        "moriio_pod_hosts": peers,
         "post_batch_size": -1, "qp_per_transfer": 1, "num_workers": 1,
     }  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -127,8 +128,7 @@ def plan_document(made: Plan) -> dict[str, Any]:
     return {
         "recipe": made.recipe.name, "cluster": made.cluster.name, "digest": made.digest, "steps": steps,
         "router": router, "substitutions": [item.as_dict() for item in made.substitutions],
-    heading = f"# {made.recipe.title} on {made.cluster.name}: workers, masters, router"
-    click.echo(f"{heading}. Plan {made.digest}")
+        "choices": [asdict(choice) for choice in made.recipe.choices],
     }  # fmt: skip
 
 
