@@ -106,7 +106,8 @@ def _carry_out(probe: ModuleType, chosen: Any, session: Session, run: Run, unsaf
         session.recover()
         probe.procedure(session, chosen)
         verdict = probe.verdict(session, chosen)
-        parted = server_reasons(before, _witness(session.target), run.rows("requests"))
+        rows, after = run.rows("requests"), _witness(session.target)
+        parted = server_reasons(before, after, rows, timing=probe.PERFORMANCE)
         if parted:
             verdict |= {"ok": False, "reasons": [*verdict["reasons"], *parted]}
     finally:

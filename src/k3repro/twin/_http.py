@@ -70,6 +70,7 @@ class HttpDriver:
         self._loop = asyncio.get_running_loop()
         self._start_ns = time.monotonic_ns()
         cluster.started_s = time.time()
+        cluster.metrics.scale = time_scale
         cluster.punctuality = self._late_s
         self._live: dict[int, _Connection] = {}
         self._timer: asyncio.TimerHandle | None = None
