@@ -114,7 +114,7 @@ class Metrics:
         self._generated = [0 for _ in lanes]
         self._histograms = {name: [_Histogram(spec[1]) for _ in lanes] for name, spec in _HISTOGRAMS.items()}
         self._pending: list[tuple[Flight, str]] = []
-        self.scale = 1.0  # simulated seconds per second of whoever reads
+        self.scale = 1.0  # simulated seconds per second of whoever reads; times here are simulated
         self.skew_ns = 0  # how far decode's clock runs ahead of prefill's
 
     def observe(self, flight: Flight, reason: str) -> None:
@@ -140,14 +140,11 @@ class Metrics:
             self._add("request_queue_time_seconds", lane, flight.prefill_start_ns - flight.arrival_ns)
             gaps = self._histograms["inter_token_latency_seconds"][lane]
             for before, after in zip(flight.times, flight.times[1:], strict=False):
-                gaps.add(self._seen(after - before))
+                gaps.add(after - before)
         self._pending.clear()
 
     def _add(self, name: str, lane: int, nanoseconds: int) -> None:
-        self._histograms[name][lane].add(self._seen(nanoseconds))
-
-    def _seen(self, nanoseconds: int) -> int:
-        return nanoseconds if self.scale == 1.0 else round(nanoseconds / self.scale)
+        self._histograms[name][lane].add(nanoseconds)
 
     def text(self, core: Core) -> str:
         """The Prometheus exposition at the core's present time."""
@@ -158,6 +155,9 @@ class Metrics:
         yield "# HELP k3repro_twin_info This server is a simulation."
         yield "# TYPE k3repro_twin_info gauge"
         yield f'k3repro_twin_info{{mark="{self.mark}",platform="{self.platform.name}"}} 1.0'
+        yield "# HELP k3repro_twin_time_scale Simulated seconds per real second."
+        yield "# TYPE k3repro_twin_time_scale gauge"
+        yield f"k3repro_twin_time_scale {self.scale}"
         yield from self._config(core)
         waiting, prompt, generated = self._so_far(core)
         for name, kind, doc, values in (
