@@ -23,10 +23,25 @@ _EXAMPLES = {
         "--context 6K --concurrency 8",
     ),
     "latency": ("--target twin:mi325x", "--requests 500 --concurrency 64,128"),
+    "self-consistency": (
+        "--target http://127.0.0.1:8000",
+        "--target http://router:30000 --direct http://engine:8000 --prompts 8 --concurrency 4,8",
+        "--target http://router:30000 --prefill http://p:8000 --decode http://d:8000 --concurrency 4",
+    ),
     "osl-sweep": ("--target twin:mi325x", "--osl 16,32,64,128,256 --repeats 3"),
     "envelope": ("--target twin:mi325x --estimate", "--target http://router:30000 --concurrency 1,8,64"),
 }
 _HELP = {
+    "prompts": "Different prompts, each answered once per wave.",
+    "batch": "Rule at higher concurrency: exact (batch-invariant engine) or near-tie.",
+    "direct": "URL of an engine to ask without the router, with the same prompts.",
+    "prefill": "URL of the prefill engine of a pair: adds the swap test; needs --decode.",
+    "decode": "URL of its decode engine, whose transfer counters are read around every wave.",
+    "state_bytes": "Bytes of recurrent state and convolution that one request transfers; 0: not known.",
+    "block_bytes": "Bytes of one attention block that a request transfers; 0: not known.",
+    "block_tokens": "Tokens of one attention block; 0: not known.",
+    "max_margin": "Widest top-2 margin, in nats, at which a parting is a near tie.",
+    "max_dlp": "Largest log-probability difference, in nats, that rounding explains.",
     "isl": "Input tokens of each request (1024, 50K).",
     "osl": "Output tokens of each request; a comma list where the probe sweeps it.",
     "requests": "At least so many requests per concurrency (500 carry a p99).",
@@ -66,7 +81,12 @@ class _Share(click.ParamType[float]):
             raise UsageError(f"{value!r} is not a number", fix="Write it like 1% or 0.01.") from None
 
 
-_TYPES: dict[Any, click.ParamType[Any]] = {int: _Whole(), tuple[int, ...]: _List(), float: _Share()}
+_TYPES: dict[Any, click.ParamType[Any]] = {
+    int: _Whole(),
+    tuple[int, ...]: _List(),
+    float: _Share(),
+    str: click.STRING,
+}
 
 
 @click.group()

@@ -84,18 +84,19 @@ class Target:
         """Send no more requests; what is in flight finishes."""
         self.stopping = True
 
-    async def fetch(self, path: str, document: Any = None) -> Fetched:
-        """GET `path`, or POST `document` to it."""
+    async def fetch(self, path: str, document: Any = None, *, timeout_s: float | None = None) -> Fetched:
+        """GET `path`, or POST `document` to it; `timeout_s` where the target's own limit is too short."""
+        limit = self._timeout_s if timeout_s is None else timeout_s
         loop = asyncio.get_running_loop()
         fetch = Fetch(loop.create_future())
         request = self.encoder.get(path) if document is None else self.encoder.post(path, document)
         fetch.handle = handle = self.transport.open(request, fetch)
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(limit):
                 return await fetch.future
         except TimeoutError:
             handle.abort()
-            return Fetched(None, {}, b"", f"no answer within {self._timeout_s:g} s")
+            return Fetched(None, {}, b"", f"no answer within {limit:g} s")
 
     async def prepare(self, count: int) -> None:
         """Have `count` connections ready (sockets only)."""

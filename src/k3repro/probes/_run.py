@@ -9,7 +9,7 @@ from typing import Any
 
 from k3repro.client import open_target
 from k3repro.errors import GateFailed, UsageError
-from k3repro.probes import envelope, latency, needle_gate, osl_sweep
+from k3repro.probes import envelope, latency, needle_gate, osl_sweep, self_consistency
 from k3repro.probes._instrument import instrument
 from k3repro.probes._session import Session
 from k3repro.probes.crosscheck import server_reasons, witness
@@ -20,7 +20,9 @@ from k3repro.serve import facts
 from k3repro.serve.metrics import Metrics
 from k3repro.store import Artifact, Header, Run, Store
 
-PROBES: dict[str, ModuleType] = {probe.NAME: probe for probe in (envelope, latency, needle_gate, osl_sweep)}
+PROBES: dict[str, ModuleType] = {
+    probe.NAME: probe for probe in (envelope, latency, needle_gate, osl_sweep, self_consistency)
+}
 
 
 def probe_named(name: str) -> ModuleType:

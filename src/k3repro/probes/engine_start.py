@@ -1,0 +1,133 @@
+"""What an engine printed at its start, sealed as a bring-up, and what the block law says of it."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from k3repro.capacity import Engine, block_law, check_startup, parse_version
+from k3repro.client import open_target
+from k3repro.errors import InputError
+from k3repro.probes._run import serve_facts
+from k3repro.serve.lines import parse_kv_lines
+from k3repro.spec import load_model
+from k3repro.store import Artifact, Column, Header, Schema, Store, Table, derivation
+
+LINES_TABLE = Table(
+    "lines",
+    (Column("position", "INT64"), Column("line", "VARCHAR", doc="a fact line of the start-up log")),
+    key=("position",),
+    doc="Recognised lines of the engine's start-up log, each once.",
+)
+POOLS_TABLE = Table(
+    "pools",
+    (
+        Column("pool", "INT64"),
+        Column("device", "VARCHAR", doc="as the line names it"),
+        Column("tokens", "INT64", unit="tokens", doc="as printed"),
+        Column("max_model_len", "INT64", unit="tokens"),
+        Column("concurrency", "DOUBLE", doc="requests of max_model_len, as printed"),
+    ),
+    key=("pool",),
+    doc="The KV line of each pool.",
+)
+LAW_TABLE = Table(
+    "law",
+    (
+        Column("pool", "INT64"),
+        Column("block_tokens", "INT64", unit="tokens", doc="of the attention group, by the law"),
+        Column("pool_blocks", "INT64", unit="blocks", doc="by the law, of the pool that was asked for"),
+        Column("printed_tokens", "INT64", unit="tokens"),
+        Column("predicted_tokens", "INT64", unit="tokens"),
+        Column("printed_concurrency", "DOUBLE"),
+        Column("predicted_concurrency", "DOUBLE"),
+        Column("same", "BOOL", doc="the law prints exactly these numbers for this pool"),
+        Column("reasons", "VARCHAR[]"),
+    ),
+    key=("pool",),
+    doc="The block law beside the engine's own numbers.",
+)
+
+
+def seal_start(
+    store: Store, target: str, *, lines: Sequence[str], config: Mapping[str, Any], launch: Mapping[str, Any]
+) -> Artifact:
+    """Seal what an engine printed at start: `lines` of its log, the model's `config`, and the `launch`.
+
+    `launch` names `flags` and what the block law needs: `pool_bytes`, `prefix_caching`, `block_size`,
+    `kernel_block`. Tier `measured` follows from the evidence, as everywhere.
+
+    Raises:
+        InputError: the lines hold no KV cache size.
+    """
+    pools = parse_kv_lines(lines)
+    if not pools:
+        raise InputError(
+            "no KV cache size among the start-up lines", fix="Give the engine's log from its start."
+        )
+    with open_target(target) as opened:
+        serve = serve_facts(opened)
+        subject, clock = opened.subject, opened.clock
+    serve["evidence"] += [{"kind": "startup_lines", "value": line} for line in lines]
+    header = Header(
+        "engine-start", subject, "bring-up", f"{__name__}:seal_start",
+        parameters={"config": dict(config), "launch": dict(launch)}, serve=serve, clock=clock,
+    )  # fmt: skip
+    with store.begin(header, Schema((LINES_TABLE, POOLS_TABLE))) as run:
+        rows = [{"position": index, "line": line} for index, line in enumerate(lines)]
+        found = [
+            {
+                "pool": index, "device": pool.device, "tokens": pool.tokens,
+                "max_model_len": pool.max_model_len, "concurrency": pool.concurrency,
+            }
+            for index, pool in enumerate(pools)
+        ]  # fmt: skip
+        run.commit("start", {"lines": rows, "pools": found})
+        return run.seal({"ok": True, "reasons": []})
+
+
+@derivation(name="startup-law", schema=Schema((LAW_TABLE,)))
+def startup_law(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    """The block law's prediction of the KV line of a sealed engine start.
+
+    Raises:
+        InputError: not exactly one engine start.
+    """
+    if len(inputs) != 1 or inputs[0].name != "engine-start":
+        raise InputError("one engine-start artifact is needed")
+    start = inputs[0]
+    launch = start.parameters["launch"]
+    law = block_law(_model(start.parameters["config"]), _engine(start, launch))
+    rows = []
+    for pool in start.rows("pools"):
+        check = check_startup(
+            law, tokens=pool["tokens"], max_model_len=pool["max_model_len"],
+            concurrency=pool["concurrency"], kv_bytes=launch["pool_bytes"],
+        )  # fmt: skip
+        rows.append({
+            "pool": pool["pool"], "block_tokens": law.block_tokens,
+            "pool_blocks": law.pool_blocks(launch["pool_bytes"]), "printed_tokens": check.printed_tokens,
+            "predicted_tokens": check.predicted_tokens, "printed_concurrency": check.printed_concurrency,
+            "predicted_concurrency": check.predicted_concurrency, "same": check.agrees,
+            "reasons": list(check.reasons),
+        })  # fmt: skip
+    return {"law": rows}
+
+
+def _engine(start: Artifact, launch: Mapping[str, Any]) -> Engine:
+    version = str(start.serve["engine"]["version"]).partition("+")[0]
+    return Engine(
+        version=parse_version(version), prefix_caching=launch["prefix_caching"],
+        block_size=launch["block_size"], kernel_block=launch["kernel_block"],
+    )  # fmt: skip
+
+
+def _model(config: Mapping[str, Any]) -> Any:
+    # The loader of Hub configurations reads files; the artifact holds the document.
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "config.json"
+        path.write_text(json.dumps(config), encoding="utf-8")
+        return load_model(str(path))

@@ -1,0 +1,118 @@
+"""The short form of the probes against one real engine, or a pair: notebook 17 and `make test-engine`.
+
+``python campaign.py MODEL --artifacts FOLDER [--scratch FOLDER]`` starts the engine, seals, stops it.
+MODEL is one of `engines.MODELS`, or ``pair`` for the disaggregated pair of the hybrid.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import engines
+
+from k3repro.probes import Silent, run_probe
+from k3repro.probes._judgement import compare_serves
+from k3repro.probes.engine_start import seal_start, startup_law
+from k3repro.store import Artifact, Store
+
+# The tiny hybrid of build_models.py: three layers of convolution and recurrent state, one attention block.
+STATE_BYTES, BLOCK_BYTES, BLOCK_TOKENS = 3 * (3_072 + 65_536), 131_072, 256
+SHAPES: dict[str, dict[str, dict[str, Any]]] = {
+    "tiny": {
+        "self-consistency": {"isl": 256, "osl": 32, "prompts": 8, "concurrency": (2, 4, 8)},
+        "osl-sweep": {"isl": 2000, "osl": (16, 32, 64, 128), "repeats": 3},
+        "envelope": {"isl": 2000, "osl": 32, "concurrency": (1, 4, 16)},
+        "latency": {"isl": 2000, "osl": 32, "concurrency": (4,), "requests": 40},
+    },
+    "smollm2-135m": {
+        "needle-gate": {"context": 1000, "concurrency": (1, 4, 8), "max_tokens": 24},
+        "self-consistency": {"isl": 256, "osl": 32, "prompts": 8, "concurrency": (4, 8), "batch": "near-tie"},
+        "osl-sweep": {"isl": 512, "osl": (16, 32, 64), "repeats": 3},
+        "envelope": {"isl": 512, "osl": 16, "concurrency": (1, 4)},
+        "latency": {"isl": 512, "osl": 16, "concurrency": (4,), "requests": 20},
+    },
+}
+
+
+def scratch_folder() -> Path:
+    """Where models and logs go: `$K3REPRO_ENGINE_SCRATCH`, else a folder in the system's temporary one."""
+    named = os.environ.get("K3REPRO_ENGINE_SCRATCH")
+    return Path(named) if named else Path(tempfile.gettempdir()) / "k3repro-real-engine"
+
+
+def aggregated(name: str, store: Store, scratch: Path, *, restart: bool = False) -> list[Artifact]:
+    """One engine: its start, then the probes; with `restart`, the self-consistency of a second serve too."""
+    model, shapes = engines.MODELS[name], SHAPES.get(name, SHAPES["tiny"])
+    found = []
+    with engines.served(model, scratch) as serve:
+        start = _start(store, serve, scratch)
+        found += [start, store.derive(startup_law, [start], subject=start.subject)]
+        for probe, shape in shapes.items():
+            # Random weights recall nothing: no needle gate can pass, speed is marked as taken without one.
+            unsafe = name != "smollm2-135m" and probe != "self-consistency"
+            found.append(_probe(probe, serve.url, store, unsafe=unsafe, **shape))
+    if restart:
+        first = next(artifact for artifact in found if artifact.name == "self-consistency")
+        with engines.served(model, scratch) as serve:
+            second = _probe("self-consistency", serve.url, store, **shapes["self-consistency"])
+        found += [second, store.derive(compare_serves, [first, second], subject=first.subject)]
+    return found
+
+
+def disaggregated(store: Store, scratch: Path) -> list[Artifact]:
+    """Prefill and decode of the hybrid behind the router; decode is also the engine asked directly."""
+    with engines.pair(engines.MODELS["qwen3-next"], scratch) as (prefill, decode, router):
+        found = []
+        for serve in (prefill, decode):
+            start = _start(store, serve, scratch)
+            found += [start, store.derive(startup_law, [start], subject=start.subject)]
+        return [
+            *found,
+            _probe(
+                "self-consistency", router.url, store, isl=256, osl=32, prompts=6, concurrency=(3, 6),
+                direct=decode.url, prefill=prefill.url, decode=decode.url, state_bytes=STATE_BYTES,
+                block_bytes=BLOCK_BYTES, block_tokens=BLOCK_TOKENS,
+            ),
+        ]  # fmt: skip
+
+
+def _start(store: Store, serve: engines.Serve, scratch: Path) -> Artifact:
+    config = json.loads((scratch / "models" / serve.model.name / "config.json").read_text(encoding="utf-8"))
+    launch = {
+        "flags": serve.flags(), "pool_bytes": engines.POOL_GIB << 30, "prefix_caching": False,
+        "block_size": serve.model.block_size, "kernel_block": serve.model.kernel_block,
+    }  # fmt: skip
+    return seal_start(store, serve.url, lines=serve.startup_lines(), config=config, launch=launch)
+
+
+def _probe(name: str, url: str, store: Store, *, unsafe: bool = False, **shape: Any) -> Artifact:
+    artifact = run_probe(name, target=url, store=store, unsafe=unsafe, progress=Silent(), **shape)
+    print(
+        f"{artifact.name}@{artifact.subject} {artifact.tier} {artifact.seal[:12]} {artifact.verdict}",
+        flush=True,
+    )
+    return artifact
+
+
+def main() -> None:
+    """Run one campaign from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model", choices=[*engines.MODELS, "pair"])
+    parser.add_argument("--artifacts", type=Path)
+    parser.add_argument("--scratch", type=Path, default=scratch_folder())
+    parser.add_argument("--restart", action="store_true", help="start the engine a second time and compare")
+    chosen = parser.parse_args()
+    store = Store(chosen.artifacts)
+    if chosen.model == "pair":
+        disaggregated(store, chosen.scratch)
+    else:
+        aggregated(chosen.model, store, chosen.scratch, restart=chosen.restart)
+
+
+if __name__ == "__main__":
+    main()
