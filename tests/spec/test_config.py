@@ -147,3 +147,78 @@ def test_a_config_file_or_its_folder_is_a_model(tmp_path: Path) -> None:
     path.write_text("{")
     with pytest.raises(SpecError, match="no readable config"):
         load_model(str(path))
+
+
+HEADS = {"hidden_size": 4096, "num_hidden_layers": 6, "num_attention_heads": 32, "vocab_size": 1000}
+
+
+@pytest.mark.parametrize(
+    ("config", "windowed"),
+    [
+        ({"model_type": "gemma2"}, [True, False] * 3),
+        ({"model_type": "gemma3_text"}, [True] * 5 + [False]),
+        ({"model_type": "phi3"}, [True] * 6),
+        (
+            {"model_type": "qwen2", "use_sliding_window": True, "max_window_layers": 4},
+            [False] * 4 + [True] * 2,
+        ),
+        ({"model_type": "qwen2", "use_sliding_window": False}, [False] * 6),
+    ],
+)
+def test_which_layers_have_the_window(config: dict[str, Any], windowed: list[bool]) -> None:
+    model = model_from({**HEADS, "sliding_window": 512, **config})
+    assert [kind == "window" for kind in model.layer_kinds] == windowed
+
+
+@pytest.mark.parametrize(
+    ("config", "heads"),
+    [
+        ({}, 32),
+        ({"num_key_value_heads": 8}, 8),
+        ({"model_type": "falcon", "multi_query": True}, 1),
+        (
+            {
+                "model_type": "falcon",
+                "multi_query": True,
+                "new_decoder_architecture": True,
+                "num_kv_heads": 8,
+            },
+            8,
+        ),
+        ({"model_type": "chatglm", "multi_query_attention": True, "multi_query_group_num": 2}, 2),
+    ],
+)
+def test_kv_heads_under_every_name(config: dict[str, Any], heads: int) -> None:
+    gqa = model_from({**HEADS, **config}).gqa
+    assert gqa is not None and gqa.kv_heads == heads
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"sliding_window": 512, "model_type": "ministral"},
+        {"is_encoder_decoder": True},
+        {"architectures": ["BertForMaskedLM"]},
+        {"architectures": ["BertModel"]},
+        {"num_kv_shared_layers": 2},
+        {"use_cla": True},
+        {"compress_ratios": [0, 4]},
+        {"block_types": ["recurrent", "attention"]},
+        {"attention_chunk_size": 8192},
+        {"cross_attention_layers": [3]},
+        {"block_configs": [{}]},
+        {"kv_lora_rank": 512, "linear_attn_config": {"full_attn_layers": [1, 99]}},
+    ],
+)
+def test_what_changes_the_cache_unmodelled_is_refused(config: dict[str, Any]) -> None:
+    with pytest.raises(SpecError):
+        model_from({**HEADS, **config})
+
+
+@pytest.mark.parametrize("value", [0, -4, 3.7, True, "8", [1], float("inf"), float("nan"), 10**12])
+@pytest.mark.parametrize(
+    "name", ["num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim"]
+)
+def test_counts_are_whole_numbers_from_one_on(name: str, value: Any) -> None:
+    with pytest.raises(SpecError):
+        model_from({**HEADS, name: value})

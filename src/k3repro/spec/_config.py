@@ -7,6 +7,7 @@ config states. What it does not state is refused with the reason, never guessed.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,32 @@ _TYPES = {
     "mamba": "mamba2", "mamba2": "mamba2",
 }  # fmt: skip
 _PATTERN = {"M": "mamba2", "*": "gqa", "-": "none", "E": "none"}
+_KV_HEADS = ("num_key_value_heads", "num_kv_heads", "multi_query_group_num")
+
+# Types whose every layer has the stated window, and types that interleave by a rule their config leaves out.
+_ALL_WINDOWED = {"mistral", "mixtral", "starcoder2", "phi3"}
+_INTERLEAVED = {"gemma2": 2, "gemma3": 6, "gemma3_text": 6, "cohere2": 4}
+
+# Fields that change what a layer keeps in a way that nothing here models.
+_UNMODELLED = {
+    "is_encoder_decoder": "an encoder-decoder keeps cross-attention besides",
+    "cross_attention_layers": "cross-attention layers keep another sequence",
+    "attention_chunk_size": "chunked attention forgets at chunk borders",
+    "num_kv_shared_layers": "layers that share the cache of others",
+    "use_cla": "layers that share the cache of others",
+    "cla_share_factor": "layers that share the cache of others",
+    "block_configs": "every block has its own attention",
+    "num_key_value_heads_per_layer": "every layer has its own KV heads",
+    "swa_num_key_value_heads": "windowed layers have their own KV heads",
+    "swa_head_dim": "windowed layers have their own head size",
+    "hybrid_layer_pattern": "a pattern of windows that is not known here",
+    "compress_ratios": "compressed attention",
+    "block_types": "recurrent blocks of a kind that is not known here",
+    "attention_types": "local attention of a kind that is not known here",
+    "global_attn_every_n_layers": "local attention of a kind that is not known here",
+    "attn_layer_period": "recurrent layers of a kind that is not known here",
+}
+_ENCODERS = re.compile(r"For(?:MaskedLM|SequenceClassification|TokenClassification)$|Bert\w*Model$")
 
 
 def model_of_config(source: str) -> Model:
@@ -39,7 +66,7 @@ def model_of_config(source: str) -> Model:
     path = path / "config.json" if path.is_dir() else path
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, RecursionError, ValueError) as error:
         raise SpecError(f"no readable config: {error}", where=str(path)) from None
     if not isinstance(config, dict):
         raise SpecError("a config is a JSON object", where=str(path))
@@ -58,12 +85,41 @@ def model_from(config: Mapping[str, Any], where: str = "config") -> Model:
         return _build(config, text, where)
     except KeyError as error:
         raise SpecError(f"the config has no {error}", where=where) from None
-    except (TypeError, ValueError) as error:
+    except (AttributeError, OverflowError, TypeError, ValueError) as error:
         raise SpecError(f"the config is not what its type says: {error}", where=where) from None
 
 
+def _whole(text: Mapping[str, Any], name: str, most: int = 10**9) -> int:
+    """A field that counts something: a whole number from 1 on.
+
+    Raises:
+        KeyError: absent or null.
+        ValueError: anything but such a number.
+    """
+    value = text.get(name)
+    if value is None:
+        raise KeyError(name)
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise ValueError(f"{name} is {str(value)[:40]}, not a whole number from 1 on")
+    return value
+
+
+def _maybe(text: Mapping[str, Any], name: str) -> int | None:
+    return None if text.get(name) is None else _whole(text, name)
+
+
+def _refuse_unmodelled(config: Mapping[str, Any], text: Mapping[str, Any], where: str) -> None:
+    for name, reason in _UNMODELLED.items():
+        if text.get(name) or config.get(name):
+            raise SpecError(f"the cache of this model is not modelled: {reason} ({name})", where=where)
+    for architecture in config.get("architectures") or ():
+        if _ENCODERS.search(str(architecture)):
+            raise SpecError(f"{architecture} encodes and keeps no KV cache", where=where)
+
+
 def _build(config: Mapping[str, Any], text: Mapping[str, Any], where: str) -> Model:
-    layers = int(text["num_hidden_layers"])
+    layers = _whole(text, "num_hidden_layers", 10_000)
+    _refuse_unmodelled(config, text, where)
     kinds = _kinds(text, layers, where)
     used = {kind for layer in kinds for kind in layer.split("+")}
     name = str(config.get("_name_or_path") or config.get("model_type") or "model")
@@ -74,12 +130,12 @@ def _build(config: Mapping[str, Any], text: Mapping[str, Any], where: str) -> Mo
             title=name,
             architecture=str((config.get("architectures") or [""])[0]),
             family=_FAMILIES.get(model_type, _FAMILIES.get(str(text.get("model_type", "")), "unknown")),
-            hidden_size=int(text["hidden_size"]),
+            hidden_size=_whole(text, "hidden_size"),
             num_layers=layers,
-            vocab_size=int(text.get("vocab_size", 0)),
+            vocab_size=_maybe(text, "vocab_size") or 0,
             layer_kinds=kinds,
-            max_positions=text.get("max_position_embeddings") or text.get("model_max_length"),
-            intermediate_size=text.get("intermediate_size"),
+            max_positions=_maybe(text, "max_position_embeddings") or _maybe(text, "model_max_length"),
+            intermediate_size=_maybe(text, "intermediate_size"),
             tied_embeddings=bool(text.get("tie_word_embeddings", False)),
             mla=_mla(text) if "mla" in used else None,
             gqa=_gqa(text) if used & {"gqa", "window"} else None,
@@ -98,6 +154,8 @@ def _kinds(text: Mapping[str, Any], layers: int, where: str) -> tuple[str, ...]:
     attention = "mla" if text.get("kv_lora_rank") else "gqa"
     if isinstance(linear := text.get("linear_attn_config"), Mapping):
         full = set(linear["full_attn_layers"])
+        if outside := sorted(full - set(range(1, layers + 1))):
+            raise SpecError(f"full_attn_layers names layer {outside[0]} of {layers}", where=where)
         return tuple(attention if number in full else "kda" for number in range(1, layers + 1))
     if "hybrid_override_pattern" in text:
         return _patterned(str(text["hybrid_override_pattern"]), layers, where)
@@ -111,13 +169,13 @@ def _kinds(text: Mapping[str, Any], layers: int, where: str) -> tuple[str, ...]:
         full = set(text["attn_layer_indices"] or ())
         return tuple("gqa" if index in full else "mamba2" for index in range(layers))
     if "full_attention_interval" in text and "linear_num_value_heads" in text:
-        every = int(text["full_attention_interval"])
+        every = _whole(text, "full_attention_interval")
         return tuple("gqa" if (index + 1) % every == 0 else "gdn" for index in range(layers))
     if any(
         key.startswith(("linear_", "mamba_", "ssm_", "lightning")) or key == "attn_type_list" for key in text
     ):
         raise SpecError("the config has recurrent layers of a kind that is not known here", where=where)
-    return _windowed(text, layers, attention)
+    return _windowed(text, layers, attention, where)
 
 
 def _typed(kind: str, attention: str, where: str) -> str:
@@ -132,67 +190,89 @@ def _patterned(pattern: str, layers: int, where: str) -> tuple[str, ...]:
     return tuple(_PATTERN[letter] for letter in pattern)
 
 
-def _windowed(text: Mapping[str, Any], layers: int, attention: str) -> tuple[str, ...]:
-    window, every = text.get("sliding_window"), text.get("sliding_window_pattern")
-    if window and every:
-        return tuple(attention if (index + 1) % int(every) == 0 else "window" for index in range(layers))
-    if window and text.get("use_sliding_window", text.get("model_type") == "mistral"):
+def _windowed(text: Mapping[str, Any], layers: int, attention: str, where: str) -> tuple[str, ...]:
+    """Layers with a sliding window, where the config or its type says which have one."""
+    window, kind = text.get("sliding_window"), str(text.get("model_type", ""))
+    if not window or text.get("use_sliding_window") is False:
+        return (attention,) * layers
+    if text.get("sliding_window_pattern") is not None or kind in _INTERLEAVED:
+        every = _maybe(text, "sliding_window_pattern") or _INTERLEAVED[kind]
+        return tuple(attention if (index + 1) % every == 0 else "window" for index in range(layers))
+    if text.get("use_sliding_window"):
+        first = text.get("max_window_layers") or 0
+        return tuple("window" if index >= int(first) else attention for index in range(layers))
+    if kind in _ALL_WINDOWED:
         return ("window",) * layers
-    return (attention,) * layers
+    raise SpecError("a sliding window, and nothing says which layers have it", where=where)
 
 
 def _mla(text: Mapping[str, Any]) -> Mla:
     return Mla(
-        heads=int(text["num_attention_heads"]),
-        kv_lora=int(text["kv_lora_rank"]),
-        nope=int(text["qk_nope_head_dim"]),
-        rope=int(text["qk_rope_head_dim"]),
-        v=int(text["v_head_dim"]),
-        q_lora=text.get("q_lora_rank"),
+        heads=_whole(text, "num_attention_heads"),
+        kv_lora=_whole(text, "kv_lora_rank"),
+        nope=_whole(text, "qk_nope_head_dim"),
+        rope=_whole(text, "qk_rope_head_dim"),
+        v=_whole(text, "v_head_dim"),
+        q_lora=_maybe(text, "q_lora_rank"),
         output_gate=bool(text.get("mla_use_output_gate", False)),
     )
 
 
 def _gqa(text: Mapping[str, Any]) -> Gqa:
-    heads = int(text["num_attention_heads"])
-    head_dim = text.get("head_dim") or text.get("attention_head_dim") or int(text["hidden_size"]) // heads
+    heads = _whole(text, "num_attention_heads")
     return Gqa(
         heads=heads,
-        kv_heads=int(text.get("num_key_value_heads") or heads),
-        head_dim=int(head_dim),
-        window=text.get("sliding_window"),
+        kv_heads=_kv_heads(text, heads),
+        head_dim=_first(text, "head_dim", "attention_head_dim", "kv_channels")
+        or _whole(text, "hidden_size") // heads,
+        window=_maybe(text, "sliding_window"),
         qk_norm=str(text.get("model_type", "")).startswith("qwen3"),
         qkv_bias=bool(text.get("attention_bias", False)),
     )
 
 
+def _kv_heads(text: Mapping[str, Any], heads: int) -> int:
+    """KV heads by whichever name the config has; without any, every head has its own."""
+    # Falcon states num_kv_heads beside multi_query, and its first generation means one head.
+    if text.get("multi_query") and not text.get("new_decoder_architecture"):
+        return 1
+    found = _first(text, *_KV_HEADS) or heads
+    if heads % found:
+        raise ValueError(f"{found} KV heads do not divide {heads} attention heads")
+    return found
+
+
+def _first(text: Mapping[str, Any], *names: str) -> int | None:
+    return next((_whole(text, name) for name in names if text.get(name) is not None), None)
+
+
 def _kda(text: Mapping[str, Any]) -> Kda:
     linear = text["linear_attn_config"]
     return Kda(
-        heads=int(linear["num_heads"]),
-        head_dim=int(linear["head_dim"]),
-        taps=int(linear["short_conv_kernel_size"]),
+        heads=_whole(linear, "num_heads"),
+        head_dim=_whole(linear, "head_dim"),
+        taps=_whole(linear, "short_conv_kernel_size"),
         full_rank_gate=bool(linear.get("use_full_rank_gate", False)),
     )
 
 
 def _gdn(text: Mapping[str, Any]) -> Gdn:
     return Gdn(
-        k_heads=int(text["linear_num_key_heads"]),
-        k_dim=int(text["linear_key_head_dim"]),
-        v_heads=int(text["linear_num_value_heads"]),
-        v_dim=int(text["linear_value_head_dim"]),
-        taps=int(text["linear_conv_kernel_dim"]),
+        k_heads=_whole(text, "linear_num_key_heads"),
+        k_dim=_whole(text, "linear_key_head_dim"),
+        v_heads=_whole(text, "linear_num_value_heads"),
+        v_dim=_whole(text, "linear_value_head_dim"),
+        taps=_whole(text, "linear_conv_kernel_dim"),
         state_bytes_per_element=_WIDTHS[str(text.get("mamba_ssm_dtype", "float32"))],
     )
 
 
 def _mamba2(text: Mapping[str, Any]) -> Mamba2:
     def first(*names: str) -> int:
-        for name in names:
-            if text.get(name) is not None:
-                return int(text[name])
-        raise KeyError(names[0])
+        found = _first(text, *names)
+        if found is None:
+            raise KeyError(names[0])
+        return found
 
     return Mamba2(
         heads=first("mamba_num_heads", "mamba_n_heads"),
@@ -209,16 +289,16 @@ def _moe(text: Mapping[str, Any]) -> Moe | None:
     experts = text.get("n_routed_experts") or text.get("num_experts") or text.get("num_local_experts")
     if not experts:
         return None
-    inner = int(text.get("moe_intermediate_size") or text.get("intermediate_size") or 0)
+    inner = _first(text, "moe_intermediate_size", "intermediate_size") or 0
     shared = int(text.get("n_shared_experts") or text.get("num_shared_experts") or 0)
     return Moe(
-        experts=int(experts),
-        top_k=int(text.get("num_experts_per_tok") or text.get("num_experts_per_token") or 1),
+        experts=_whole({"experts": experts}, "experts"),
+        top_k=_first(text, "num_experts_per_tok", "num_experts_per_token") or 1,
         intermediate=inner,
         first_dense=int(text.get("first_k_dense_replace") or 0),
         shared=shared,
         shared_intermediate=shared * inner,
-        expert_hidden=text.get("routed_expert_hidden_size"),
+        expert_hidden=_maybe(text, "routed_expert_hidden_size"),
         style="fused" if text.get("model_type") == "gpt_oss" else "mlp",
     )
 
@@ -226,7 +306,7 @@ def _moe(text: Mapping[str, Any]) -> Moe | None:
 def _indexer(text: Mapping[str, Any]) -> Indexer | None:
     if not text.get("index_head_dim"):
         return None
-    dim = int(text["index_head_dim"])
+    dim = _whole(text, "index_head_dim")
     # One fp8 value per channel and one f32 scale per 128 of them.
     row = dim + 4 * -(-dim // 128)
-    return Indexer(int(text["index_n_heads"]), dim, int(text["index_topk"]), row)
+    return Indexer(_whole(text, "index_n_heads"), dim, _whole(text, "index_topk"), row)
