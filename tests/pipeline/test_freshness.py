@@ -217,3 +217,69 @@ def test_what_a_removed_stage_left_is_swept(chain: Project) -> None:
     assert not chain.executed("sum").exists()
     assert not failed.exists()
     assert chain.executed("tiny").exists()
+
+
+@pytest.fixture
+def reader(project: Project) -> Project:
+    """One stage that reads two files, run once."""
+    for name in ("a", "b"):
+        (project.root / "facts" / "deep").mkdir(parents=True, exist_ok=True)
+        (project.root / "facts" / "deep" / f"{name}.toml").write_text(f"{name} = 1\n")
+    project.stage(
+        "tiny",
+        "good",
+        parameters='{ SUBJECT = "twin:tiny" }',
+        seals='["tiny@{SUBJECT}"]',
+        files='["facts/**/*.toml"]',
+    )
+    assert states(project) == {"tiny": "ran"} and states(project) == {"tiny": "fresh"}
+    return project
+
+
+def test_a_file_that_changes_comes_or_goes_is_named(reader: Project) -> None:
+    facts = reader.root / "facts" / "deep"
+    (facts / "a.toml").write_text("a = 2\n")
+    assert why(reader)["tiny"] == ("stale", ("file facts/deep/a.toml changed",))
+    (facts / "a.toml").write_text("a = 1\n")
+    assert why(reader)["tiny"] == ("fresh", ())
+    (facts / "c.toml").write_text("")
+    (facts / "b.toml").unlink()
+    said = ("file facts/deep/c.toml is new", "file facts/deep/b.toml was removed")
+    assert why(reader)["tiny"] == ("stale", said)
+    assert states(reader) == {"tiny": "ran"} and states(reader) == {"tiny": "fresh"}
+
+
+def test_a_file_that_changes_under_a_run_makes_it_run_again(
+    reader: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from k3repro.pipeline import _runner
+
+    fact = reader.root / "facts" / "deep" / "a.toml"
+    real = _runner.run_job
+
+    def edits(job: object) -> object:
+        outcome = real(job)
+        fact.write_text("a = 3\n")
+        return outcome
+
+    monkeypatch.setattr(_runner, "run_job", edits)
+    (stage,) = reader.run(fresh=True).stages
+    assert stage.state == "ran"
+    assert stage.warning == "facts/deep/a.toml changed while it ran; the next run does it again"
+    assert why(reader)["tiny"] == ("stale", ("file facts/deep/a.toml changed",))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        ("facts/dep/*.toml", r"no file matches 'facts/dep/\*.toml'.*Did you mean deep"),
+        ("facts/deep/*.json", r"no file matches"),
+        ("facts/a**", "is no pattern"),
+        ("../*.toml", "leaves the project"),
+        ("/etc/hostname", "leaves the project"),
+    ],
+)
+def test_a_pattern_that_finds_nothing_is_a_mistake(reader: Project, pattern: str, said: str) -> None:
+    reader.replace("facts/**/*.toml", pattern)
+    with pytest.raises(PipelineError, match=said):
+        explain(reader.file, store=reader.store)

@@ -12,6 +12,7 @@ from typing import Any
 from k3repro.errors import ArtifactMissing, PipelineError
 from k3repro.pipeline._codes import Codes
 from k3repro.pipeline._files import write_atomic
+from k3repro.pipeline._inputs import file_digests
 from k3repro.pipeline._job import Receipt
 from k3repro.pipeline._source import Source
 from k3repro.pipeline._spec import EVERYTHING, Pipeline, Stage
@@ -22,13 +23,17 @@ FRESH, STALE, WAITS, PRESERVED = "fresh", "stale", "waits", "preserved"
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Everything a stage's result depends on; `inputs` maps name@subject to seal, "" where none exists."""
+    """Everything a stage's result depends on.
+
+    `inputs` maps name@subject to seal, "" where none exists; `files` a path of the project to its SHA-256.
+    """
 
     notebook: str
     parameters: Mapping[str, Any]
     inputs: Mapping[str, str]
     code: Mapping[str, str]
     seals: tuple[str, ...]
+    files: Mapping[str, str] = field(default_factory=dict)
 
     def differences(self, old: Mapping[str, Any]) -> list[str]:
         """What changed since the record `old`, one phrase each, in a fixed order."""
@@ -37,6 +42,7 @@ class Fingerprint:
         said += _changes(
             "input", old.get("inputs", {}), self.inputs, lambda value: str(value)[:12] or "missing"
         )
+        said += _file_changes(old.get("files", {}), self.files)
         changed = [name for name, digest in self.code.items() if old.get("code", {}).get(name) != digest]
         said += [f"code of {name} changed" for name in changed]
         if [*old.get("seals", ())] != [*self.seals]:
@@ -76,6 +82,7 @@ class Freshness:
             inputs={item: self.seal_of(item) for item in stage.inputs},
             code={name: self._code(stage, name) for name in stage.code},
             seals=stage.seals,
+            files=file_digests(self.pipeline, stage),
         )
 
     def judge(self, stage: Stage, source: Source) -> Judgement:
@@ -187,6 +194,12 @@ class Freshness:
 
     def _sources(self, stage: Stage) -> dict[str, str]:
         return {name: digest for module in stage.code for name, digest in self.codes.sources(module).items()}
+
+
+def _file_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    said = [f"file {name} changed" for name in new if name in old and old[name] != new[name]]
+    said += [f"file {name} is new" for name in new if name not in old]
+    return said + [f"file {name} was removed" for name in old if name not in new]
 
 
 def _changes(kind: str, old: Mapping[str, Any], new: Mapping[str, Any], show: Any) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from k3repro.errors import PipelineError
 from k3repro.pipeline._freshness import PRESERVED, STALE, WAITS, Freshness, Judgement
+from k3repro.pipeline._inputs import file_digests
 from k3repro.pipeline._source import Source, check_parameters, read_source
 from k3repro.pipeline._spec import EVERYTHING, Pipeline, Stage
 
@@ -115,6 +116,7 @@ def _checked(pipeline: Pipeline, stage: Stage) -> Source:
     where = f"{pipeline.path}: stage {stage.name!r}"
     source = read_source(pipeline.root / stage.notebook, where=where)
     check_parameters(source, stage.parameters, where=where)
+    file_digests(pipeline, stage)  # a pattern that matches nothing is found before anything starts
     return source
 
 

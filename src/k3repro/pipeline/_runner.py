@@ -18,6 +18,7 @@ from k3repro.errors import PipelineError
 from k3repro.pipeline._executors import open_executor
 from k3repro.pipeline._files import write_atomic
 from k3repro.pipeline._freshness import PRESERVED, STALE, WAITS, Fingerprint, Freshness
+from k3repro.pipeline._inputs import changed_files, file_digests
 from k3repro.pipeline._interrupts import Terminated, interruptible, signal_kernels
 from k3repro.pipeline._job import Job, Outcome
 from k3repro.pipeline._load import load_pipeline
@@ -210,7 +211,7 @@ class _Run:
         failed.unlink(missing_ok=True)
         self.freshness.keep(item.stage, now, outcome.receipts, outcome.executed)
         seals = tuple(receipt.seal for receipt in outcome.receipts)
-        warning = self._edited(item)
+        warning = self._edited(item) or self._moved(item, now)
         self._put(item, "ran", outcome.seconds, seals=seals, notebook=self._short(path), warning=warning)
 
     def _problem(self, item: Planned, outcome: Outcome, now: Fingerprint) -> str:
@@ -226,6 +227,16 @@ class _Run:
         except (OSError, PipelineError):
             same = False
         return "" if same else f"{item.stage.notebook} changed while it ran; the result is of the text before"
+
+    def _moved(self, item: Planned, before: Fingerprint) -> str:
+        """Files that changed under the run: the record keeps what was there before, so it runs again."""
+        try:
+            moved = changed_files(before.files, file_digests(self.pipeline, item.stage))
+        except PipelineError as error:
+            return f"{error.what} after it ran"
+        more = ", ..." if len(moved) > 3 else ""
+        said = f"{', '.join(moved[:3])}{more} changed while it ran; the next run does it again"
+        return said if moved else ""
 
     def _settle(self, item: Planned) -> None:
         state = "preserved" if item.judgement.state == PRESERVED else "fresh"

@@ -19,6 +19,7 @@ STAGE_KEYS = (
     "seals",
     "inputs",
     "code",
+    "files",
     "serve",
     "cell_timeout_s",
     "verdict",
@@ -62,6 +63,7 @@ class Stage:
     seals: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
     code: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
     serve: Serve | None = None
     cell_timeout_s: float = DEFAULT_CELL_TIMEOUT_S
     verdict: str = "ok"

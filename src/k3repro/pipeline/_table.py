@@ -39,6 +39,7 @@ def read_stage(table: Any, path: Path, number: int, timeout: float) -> Stage:
         seals=name_list(table, "seals", where),
         inputs=name_list(table, "inputs", where),
         code=name_list(table, "code", where),
+        files=_patterns(table, where),
         serve=_serve(table, where),
         cell_timeout_s=positive(table, "cell_timeout_s", where, timeout),
         verdict=typed(table, "verdict", str, where, "ok"),
@@ -46,6 +47,19 @@ def read_stage(table: Any, path: Path, number: int, timeout: float) -> Stage:
     )
     _check_stage(stage, where)
     return stage
+
+
+def _patterns(table: Mapping[str, Any], where: str) -> tuple[str, ...]:
+    """File patterns, all inside the project: what lies outside is on no other machine."""
+    patterns = name_list(table, "files", where)
+    for pattern in patterns:
+        if pattern.startswith(("/", "~")) or ".." in pattern.split("/") or "\\" in pattern:
+            raise PipelineError(
+                f"files holds {pattern!r}, which leaves the project",
+                where=where,
+                fix='Write paths from the project folder, e.g. "artifacts/publications/*.toml".',
+            )
+    return patterns
 
 
 def _check_stage(stage: Stage, where: str) -> None:
