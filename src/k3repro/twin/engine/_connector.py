@@ -24,6 +24,7 @@ from k3repro.twin.engine._wire import Link, connect, listen
 __all__ = ["Connector", "EngineDead", "TransferFailed"]
 
 _RETRY_S = 0.05
+_LEAST_S = 1.5
 _RELEASED = "Releasing expired KV blocks for request %s which were retrieved by 0 remote worker(s)"
 _EXPIRED = (
     "Deferred write task for request %s expired after %.1fs (remote blocks never arrived), marking done"
@@ -53,6 +54,7 @@ class Connector:
         self._accepted: set[Link] = set()
         self._servers: list[asyncio.Server] = []
         self._timers: set[asyncio.TimerHandle] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def waiting(self) -> int:
@@ -76,6 +78,8 @@ class Connector:
         """Unbind and drop everything."""
         for timer in self._timers:
             timer.cancel()
+        for task in tuple(self._tasks):
+            task.cancel()
         for server in self._servers:
             server.close()
         for link in (*self._links.values(), *self._accepted):
@@ -130,7 +134,7 @@ class Connector:
     async def pull(self, transfer_id: str, lane: int, host: str, port: int) -> str:
         """The context of a handoff in READ mode. TransferFailed: the holder is gone or no longer has it."""
         try:
-            async with asyncio.timeout(self.transfer.transfer_timeout_s / self._scale):
+            async with asyncio.timeout(self._patience_s):
                 link = await self._link(host, port)
                 context: str = await link.call("pull", transfer_id=transfer_id)
         except (TimeoutError, OSError, MachineError) as error:
@@ -153,15 +157,17 @@ class Connector:
         """
         host = host_of_rank(rank, dp, self.transfer.pod_hosts, peer.host)
         future = self._expect(transfer_id)
+        if host is None:
+            task = asyncio.create_task(self._write_nothing(transfer_id, future))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+            return "completed"
         try:
-            session = await self._handshake(host, peer.handshake + rank * tp) if host is not None else ""
+            session = await self._handshake(host, peer.handshake + rank * tp)
             async with asyncio.timeout(self.transfer.defer_timeout_s / self._scale):
                 blocks = await future
             link = await self._link(blocks["host"], blocks["port"])
-            # A rank without a peer host writes nowhere and still reports the write as done.
-            written = context if host is not None else ""
-            session = session or blocks["engine_id"]
-            await link.call("kv", transfer_id=transfer_id, context=written, session=session)
+            await link.call("kv", transfer_id=transfer_id, context=context, session=session)
             return "completed"
         except TimeoutError:
             text = _EXPIRED % (transfer_id, self.transfer.defer_timeout_s)
@@ -173,6 +179,15 @@ class Connector:
             return "failed"
         finally:
             self._blocks.pop(transfer_id, None)
+
+    async def _write_nothing(self, transfer_id: str, blocks: asyncio.Future[dict[str, Any]]) -> None:
+        """A rank without a peer host: the write goes nowhere and is reported as done, on both sides."""
+        with contextlib.suppress(TimeoutError, OSError, MachineError):
+            async with asyncio.timeout(self.transfer.wait_s / self._scale):
+                asked = await blocks
+            link = await self._link(asked["host"], asked["port"])
+            await link.call("kv", transfer_id=transfer_id, context="", session=asked["engine_id"])
+        self._blocks.pop(transfer_id, None)
 
     async def hold(self, transfer_id: str, lane: int, context: str) -> dict[str, Any]:
         """Keep a context until it is pulled or expires; where the decode side finds it."""
@@ -219,7 +234,7 @@ class Connector:
         if (host, port) in self._sessions:
             return self._sessions[host, port]
         loop = asyncio.get_running_loop()
-        end = loop.time() + self.transfer.transfer_timeout_s / self._scale
+        end = loop.time() + self._patience_s
         while True:
             with contextlib.suppress(OSError, MachineError, TimeoutError):
                 async with asyncio.timeout(max(end - loop.time(), _RETRY_S)):
@@ -229,6 +244,11 @@ class Connector:
             if loop.time() >= end:
                 raise EngineDead(f"Timed out waiting for write_ready_flags of {host}:{port}")
             await asyncio.sleep(_RETRY_S)
+
+    @property
+    def _patience_s(self) -> float:
+        """`transfer_timeout` in wall seconds; fast twins still leave the machine time to answer."""
+        return max(self.transfer.transfer_timeout_s / self._scale, _LEAST_S)
 
     async def _link(self, host: str, port: int) -> Link:
         link = self._links.get((host, port))

@@ -17,6 +17,7 @@ from k3repro.twin._cluster import Cluster
 from k3repro.twin._core import Flight
 from k3repro.twin._http import HttpDriver, _Connection, _Message
 from k3repro.twin._intake import prompt_text
+from k3repro.twin._render import _STREAM_HEAD as STREAM_HEAD
 from k3repro.twin._render import Generation, error_reply, json_reply, reply
 from k3repro.twin.engine._connector import EngineDead, TransferFailed
 from k3repro.twin.engine._launch import Launch
@@ -48,6 +49,36 @@ class _Collector:
             self.answer.set_result(b"".join(self._parts))
 
 
+class _Streaming:
+    """A connection whose status line is out already: it gets the rest of what the driver writes.
+
+    A real engine accepts a stream before it has a token, and the router reads prefill's error only then.
+    """
+
+    def __init__(self, connection: _Connection, generation: Generation, flight: Flight) -> None:
+        self.generation: Generation | None = generation
+        self.flight: Flight | None = flight
+        self._connection = connection
+        self._head: bytes = STREAM_HEAD
+
+    def _rest(self, data: bytes) -> bytes:
+        if data and self._head:
+            data, self._head = data.removeprefix(self._head), b""
+        return data
+
+    def write(self, data: bytes) -> None:
+        """Part of the answer."""
+        self._connection.write(self._rest(data))
+
+    def finish(self, data: bytes) -> None:
+        """The end of the answer."""
+        self._connection.finish(self._rest(data))
+
+    def close(self) -> None:
+        """End the connection at once."""
+        self._connection.close()
+
+
 class _Job:
     """A request that waits for the other pool; it stands where a flight would on its connection."""
 
@@ -69,6 +100,7 @@ class Front(HttpDriver):
         self._extra_metrics = extra_metrics
         self._fail_requests = fail_requests
         self._jobs: set[asyncio.Task[None]] = set()
+        self._accepted: set[_Connection] = set()
         self._next_lane = 0
         # A second cluster, never advanced, says whether a request is valid before anybody waits for it.
         self._checker = Cluster(cluster.platform, cluster.seed)
@@ -140,15 +172,24 @@ class Front(HttpDriver):
     ) -> None:
         try:
             await half(connection, message, handoff, lane)
-        except TransferFailed as error:
-            self.cluster.core.failed_transfers[lane] += 1
-            connection.finish(error_reply(500, error.what, "InternalServerError"))
-        except EngineDead as error:
-            if not self._fatal.done():
-                self._fatal.set_result(error.what)
-            connection.finish(error_reply(500, "EngineCore encountered an issue.", "InternalServerError"))
         except MachineError as error:
-            connection.finish(error_reply(500, error.what, "InternalServerError"))
+            if isinstance(error, TransferFailed):
+                self.cluster.core.failed_transfers[lane] += 1
+            if isinstance(error, EngineDead) and not self._fatal.done():
+                self._fatal.set_result(error.what)
+            dead = isinstance(error, EngineDead)
+            self._fail(connection, "EngineCore encountered an issue." if dead else error.what)
+        finally:
+            self._accepted.discard(connection)
+
+    def _fail(self, connection: _Connection, what: str) -> None:
+        """An error answer, or an error event where the status line is out already."""
+        answer = error_reply(500, what, "InternalServerError")
+        if connection in self._accepted:
+            document = answer.partition(b"\r\n\r\n")[2]
+            events = (b"data: %s\n\n" % document, b"data: [DONE]\n\n", b"")
+            answer = b"".join(b"%x\r\n%s\r\n" % (len(event), event) for event in events)
+        connection.finish(answer)
 
     # ---- the prefill half
 
@@ -190,6 +231,9 @@ class Front(HttpDriver):
         document = json.loads(bytes(message.body))
         chat = _GENERATES[message.target.partition("?")[0]]
         text, prompt_tokens = prompt_text(document, chat=chat)
+        if document.get("stream") is True:
+            self._accepted.add(connection)
+            connection.write(STREAM_HEAD)
         context = await self._context(handoff, lane)
         whole = context + tokenizer.pieces(text)[-1]
         if whole != text:
@@ -202,7 +246,8 @@ class Front(HttpDriver):
             return
         connection.generation, connection.flight = started
         connection.generation.prompt_tokens = prompt_tokens
-        self._live[connection.flight.number] = connection
+        sink: Any = _Streaming(connection, *started) if connection in self._accepted else connection
+        self._live[connection.flight.number] = sink
         self._arm()
 
     async def _context(self, handoff: Handoff, lane: int) -> str:
