@@ -102,16 +102,10 @@ def run_probe(
 
 def _carry_out(probe: ModuleType, chosen: Any, session: Session, run: Run, unsafe: bool) -> Artifact:
     session.progress.begin(probe.NAME, whole(probe.plan(chosen)))
-    before = _witness(session.target)
     verdict: dict[str, Any] = {"ok": False, "reasons": ["stopped"]}
     try:
         session.recover()
-        probe.procedure(session, chosen)
-        verdict = probe.verdict(session, chosen)
-        rows, after = run.rows("requests"), _witness(session.target)
-        parted = server_reasons(before, after, rows, timing=probe.PERFORMANCE)
-        if parted:
-            verdict |= {"ok": False, "reasons": [*verdict["reasons"], *parted]}
+        verdict = judge(probe, chosen, session, run)
     finally:
         session.progress.end(verdict)
     if unsafe and probe.PERFORMANCE:
@@ -119,6 +113,17 @@ def _carry_out(probe: ModuleType, chosen: Any, session: Session, run: Run, unsaf
         verdict |= {"ok": False, "tainted": True, "reasons": reasons}
     run.serve.update(serve_facts(session.target))
     return run.seal(verdict)
+
+
+def judge(probe: ModuleType, chosen: Any, session: Session, run: Run) -> dict[str, Any]:
+    """The procedure and its verdict, with what the server's own counters have to say of it."""
+    before = _witness(session.target)
+    probe.procedure(session, chosen)
+    verdict: dict[str, Any] = probe.verdict(session, chosen)
+    after, rows = _witness(session.target), run.rows("requests")
+    if parted := server_reasons(before, after, rows, timing=probe.PERFORMANCE):
+        verdict |= {"ok": False, "reasons": [*verdict["reasons"], *parted]}
+    return verdict
 
 
 def _witness(target: Any) -> Metrics:
