@@ -8,13 +8,16 @@ import math
 import os
 import signal
 import sys
+from contextlib import ExitStack
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
 
+from k3repro.cli._twin_log import LoggedCluster, open_log
 from k3repro.errors import UsageError
-from k3repro.twin import DEFECTS, Cluster, Platform, platform, platform_names, platform_sources, serve_http
+from k3repro.twin import DEFECTS, Cluster, platform, platform_names, platform_sources, serve_http
 
 
 @click.group()
@@ -40,6 +43,10 @@ def twin() -> None:
     metavar="NAME[=RATE]",
     help="Switch a defect on; repeatable. `k3repro twin defects` lists them.",
 )
+@click.option(
+    "--log", type=click.Path(dir_okay=False, path_type=Path),
+    help="Write one JSON line per request: id, counts, times of every token in simulated nanoseconds.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print where it listens as one JSON line.")
 def serve(
     name: str,
@@ -49,6 +56,7 @@ def serve(
     seed: int,
     settings: tuple[str, ...],
     defects: tuple[str, ...],
+    log: Path | None,
     as_json: bool,
 ) -> None:
     """Serve an OpenAI-compatible API of a simulated 2P2D cluster until interrupted.
@@ -57,6 +65,7 @@ def serve(
     Examples:
       k3repro twin serve --platform mi325x
       k3repro twin serve --platform mi300x --port 0 --time-scale 50 --set max_num_seqs=32
+      k3repro twin serve --platform mi325x --log requests.jsonl
       k3repro twin serve --platform mi325x --defect kv-write-race=0.2 --defect clock-skew
       k3repro probe osl-sweep --target http://127.0.0.1:8000
     """
@@ -64,7 +73,13 @@ def serve(
         raise UsageError(f"--time-scale is {time_scale}", fix="Give a positive number, for example 10.")
     switched = {"defect": ",".join(defects)} if defects else {}
     chosen = platform(name).with_overrides({**_pairs(settings), **switched})
-    asyncio.run(_serve(chosen, host, port, time_scale, seed, as_json))
+    with ExitStack() as stack:
+        cluster = (
+            Cluster(chosen, seed)
+            if log is None
+            else LoggedCluster(chosen, seed, stack.enter_context(open_log(log)))
+        )
+        asyncio.run(_serve(cluster, host, port, time_scale, as_json))
 
 
 def _pairs(settings: tuple[str, ...]) -> dict[str, str]:
@@ -77,11 +92,11 @@ def _pairs(settings: tuple[str, ...]) -> dict[str, str]:
     return pairs
 
 
-async def _serve(chosen: Platform, host: str, port: int, time_scale: float, seed: int, as_json: bool) -> None:
+async def _serve(cluster: Cluster, host: str, port: int, time_scale: float, as_json: bool) -> None:
+    chosen, seed = cluster.platform, cluster.seed
     stop = asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
-    cluster = Cluster(chosen, seed)
     async with serve_http(cluster, host=host, port=port, time_scale=time_scale) as (driver, bound):
         url = f"http://{host}:{bound}"
         facts: dict[str, Any] = {"url": url, "platform": chosen.name, "seed": seed, "time_scale": time_scale}
