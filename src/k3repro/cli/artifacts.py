@@ -16,6 +16,7 @@ from k3repro.cli import emit
 from k3repro.cli._artifact_views import columns_table, facts_table, rows_table
 from k3repro.errors import UsageError
 from k3repro.store import Artifact, Store, csv_text, export_artifact
+from k3repro.twin.trace import chrome_trace, request_phases
 
 _STYLES = {
     "measured": "green",
@@ -41,7 +42,7 @@ def json_option(command: Any) -> Any:
 
 @click.group()
 def artifacts() -> None:
-    """List, show, query, export and retract artifacts.
+    """List, show, query, export, draw and retract artifacts.
 
     \b
     k3repro artifacts list --tier simulated
@@ -262,6 +263,40 @@ def export(which: str, folder: Path, form: str, root: Path | None, as_json: bool
         emit({"files": [str(path) for path in written]})
     else:
         click.echo("\n".join(str(path) for path in written))
+
+
+@artifacts.command()
+@click.argument("which")
+@click.option(
+    "--to", "path", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="File to write [default: standard output].",
+)  # fmt: skip
+@store_option
+def trace(which: str, path: Path | None, root: Path | None) -> None:
+    """Draw requests on a time line: JSON that Perfetto and chrome://tracing open.
+
+    A twin-journey shows prefill chunks, transfer and decode of every lane; any artifact with requests shows
+    what the client saw of them.
+
+    \b
+    k3repro artifacts trace twin-journey@mi325x --to journey.json
+    k3repro artifacts trace envelope@twin:mi325x > envelope.json
+    """
+    artifact = Store(root).find(which)
+    tables = {table.name for table in artifact.schema.tables}
+    if "phases" in tables:
+        phases = artifact.rows("phases")
+    elif "requests" in tables:
+        phases = list(request_phases(artifact.rows("requests")))
+    else:
+        fix = "Artifacts of probes have requests; `k3repro artifacts list` shows them."
+        raise UsageError("nothing in it can be drawn", where=f"{artifact.name}@{artifact.subject}", fix=fix)
+    text = json.dumps(chrome_trace(phases), separators=(",", ":"))
+    if path is None:
+        click.echo(text)
+        return
+    path.write_text(text, encoding="utf-8")
+    click.echo(f"{len(phases)} phases in {path}; open it at ui.perfetto.dev or in chrome://tracing")
 
 
 @artifacts.command()
