@@ -74,7 +74,10 @@ class Artifact(Documented):
     def batches(self, table: str) -> Iterator[Batch]:
         """The rows of a table in key order, in batches of numpy vectors."""
         with self.connect() as connection:
-            yield from read_batches(connection, self.schema.table(table))
+            try:
+                yield from read_batches(connection, self.schema.table(table))
+            except duckdb.Error as error:
+                raise open_error(self.path, str(error)) from None
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """The rows of a table in key order; times are aware datetimes."""
@@ -102,7 +105,7 @@ def read_document(
     try:
         row = connection.execute(f"SELECT seal, document FROM {source}meta").fetchone()
         document = json.loads(row[1]) if row else None
-    except (duckdb.Error, ValueError):
+    except (duckdb.Error, ValueError, RecursionError):
         document = row = None
     if row is None or not isinstance(document, dict):
         fix = "This is not a sealed k3repro artifact."

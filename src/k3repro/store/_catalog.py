@@ -19,7 +19,16 @@ import duckdb
 
 from k3repro.errors import InputError, StoreError
 from k3repro.store._artifact import Artifact, read_document
-from k3repro.store._duck import attached, connect_memory, connect_read_only, literal, quoted, result_rows
+from k3repro.store._duck import (
+    attached,
+    connect_memory,
+    connect_read_only,
+    literal,
+    located,
+    open_error,
+    quoted,
+    result_rows,
+)
 from k3repro.store._files import disk_errors, locked
 from k3repro.store._schema import canonical_json
 
@@ -57,7 +66,8 @@ class Catalog:
             return cls(connect_read_only(_built(path, artifacts)))
         except StoreError:
             # Torn by a crash, or taken away by a newer catalog: made anew, once.
-            path.unlink(missing_ok=True)
+            with disk_errors(path):
+                path.unlink(missing_ok=True)
             return cls(connect_read_only(_built(path, artifacts)))
 
     def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
@@ -122,7 +132,7 @@ def _build(path: Path, artifacts: Sequence[Artifact]) -> None:
 
 
 def _fill_file(path: Path, artifacts: Sequence[Artifact]) -> None:
-    connection = duckdb.connect(str(path), config={"threads": 1})
+    connection = duckdb.connect(located(path), config={"threads": 1})
     with connection:
         connection.execute("SET TimeZone = 'UTC'")
         fill(connection, artifacts)
@@ -219,9 +229,12 @@ def _copy_rows(connection: duckdb.DuckDBPyConnection, view: str, table: str, mem
         for name in ("seal", "subject", "tier", "basis", "run_id")
     )
     with attached(connection, member.path) as source:
-        connection.execute(
-            f"INSERT INTO {quoted(view)} BY NAME SELECT {fixed}, * FROM {source}.{quoted(table)}"
-        )
+        try:
+            connection.execute(
+                f"INSERT INTO {quoted(view)} BY NAME SELECT {fixed}, * FROM {source}.{quoted(table)}"
+            )
+        except duckdb.Error as error:
+            raise open_error(member.path, str(error)) from None
 
 
 def _fill_artifacts(connection: duckdb.DuckDBPyConnection, artifacts: Sequence[Artifact]) -> None:

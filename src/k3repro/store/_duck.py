@@ -48,7 +48,7 @@ def connect_read_only(path: Path) -> duckdb.DuckDBPyConnection:
             "no such file", where=str(path), fix="Run the stage that seals it, or restore it from git."
         )
     try:
-        return _configured(duckdb.connect(str(path), read_only=True, config=dict(_READ_CONFIG)))
+        return _configured(duckdb.connect(located(path), read_only=True, config=dict(_READ_CONFIG)))
     except (duckdb.Error, RuntimeError, MemoryError) as error:
         raise open_error(path, str(error)) from None
 
@@ -65,13 +65,29 @@ def attached(connection: duckdb.DuckDBPyConnection, path: Path, name: str = "sou
             "no such file", where=str(path), fix="Run the stage that seals it, or restore it from git."
         )
     try:
-        connection.execute(f"ATTACH {literal(str(path))} AS {name} (READ_ONLY)")
+        connection.execute(f"ATTACH {literal(located(path))} AS {name} (READ_ONLY)")
     except duckdb.Error as error:
         raise open_error(path, str(error)) from None
     try:
         yield name
     finally:
         connection.execute(f"DETACH {name}")
+
+
+def located(path: Path) -> str:
+    """The absolute path: DuckDB takes what begins with `word:` for an extension's business.
+
+    Raises:
+        StoreError: DuckDB would not open this path but another.
+    """
+    absolute = str(path.absolute())
+    if wrong := next((sign for sign in "?\\" if sign in absolute), None):
+        raise StoreError(
+            f"DuckDB cannot use a path with {wrong!r}",
+            where=absolute,
+            fix="Move the store to another folder.",
+        )
+    return absolute
 
 
 def open_error(path: Path, message: str) -> StoreError:
@@ -114,7 +130,7 @@ def write_file(path: Path, schema: Schema, payload: Mapping[str, Batch], seal: s
         path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with connect_memory() as connection:
-            connection.execute(f"ATTACH {literal(str(path))} AS sealed ({STORAGE})")
+            connection.execute(f"ATTACH {literal(located(path))} AS sealed ({STORAGE})")
             for table in schema.tables:
                 _write_table(connection, table, payload[table.name])
             connection.execute("CREATE TABLE sealed.meta (seal VARCHAR NOT NULL, document VARCHAR NOT NULL)")

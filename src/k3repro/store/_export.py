@@ -69,9 +69,7 @@ def _secret_columns(artifact: Artifact) -> Iterator[str]:
         texts = [column.name for column in table.columns if column.scalar == "VARCHAR"]
         for batch in artifact.batches(table.name) if texts else ():
             for name in texts:
-                values = (batch[name].child or batch[name]).values
-                assert values is not None
-                if KEYS.search("\n".join(values.tolist())):
+                if KEYS.search("\n".join(batch[name].leaf.tolist())):
                     yield f"{table.name}.{name}"
 
 

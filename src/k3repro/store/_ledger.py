@@ -17,6 +17,9 @@ from typing import Any
 from k3repro.store._files import write_atomic
 
 KINDS = ("seal", "supersession", "retraction")
+MAX_ENTRY_BYTES = 1_000_000
+_TEXTS = ("kind", "seal")
+_SEAL_TEXTS = ("file", "file_sha256", "data", "name", "subject", "tier", "basis", "run_id", "clock")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +92,33 @@ class Ledger:
 
 
 def _load(path: Path) -> Mapping[str, Any] | None:
+    """An entry whose fields have the types that everything below relies on; None for anything else."""
     try:
-        value = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        value = json.loads(path.read_bytes()) if is_entry_file(path) else None
+    except (OSError, ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) and isinstance(value.get("parents"), list) else None
+    return value if isinstance(value, dict) and _sound(value) else None
+
+
+def is_entry_file(path: Path) -> bool:
+    """Whether a path can be an entry at all: a small regular file, no link, pipe or folder."""
+    return not path.is_symlink() and path.is_file() and path.stat().st_size <= MAX_ENTRY_BYTES
+
+
+def _sound(value: Mapping[str, Any]) -> bool:
+    required = (*_TEXTS, *_SEAL_TEXTS) if value.get("kind") == "seal" else _TEXTS
+    texts = all(isinstance(value.get(name), str) and _is_text(value[name]) for name in required)
+    optional = all(isinstance(value.get(name, ""), str) for name in ("by", "reason", "at"))
+    lists = all(_is_text_list(value.get(name, [])) for name in ("inputs", "supersedes"))
+    return texts and optional and lists and _is_text_list(value.get("parents"))
+
+
+def _is_text(value: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" or character == "\0" for character in value)
+
+
+def _is_text_list(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) and _is_text(item) for item in value)
 
 
 def _ordered(raw: Mapping[str, Mapping[str, Any]]) -> dict[str, Entry]:

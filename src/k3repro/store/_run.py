@@ -70,6 +70,7 @@ class Run:
         """
         self._require_open()
         where = f"{self.header.name} wave {wave!r}"
+        plain([wave], where)
         if wave in self._waves:
             raise InputError(
                 "this wave is already committed", where=where, fix="Skip the names in run.waves."

@@ -22,6 +22,7 @@ KINDS = frozenset({"probe", "bring-up", "derivation", "transcription", "audit"})
 CLOCKS = frozenset({"virtual", "wall", "none"})
 MAX_TABLES = 5
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
+_TAKEN = frozenset({"ledger", "publications"})  # folders of the store that hold no artifact
 _ARTIFACT_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
 
 
@@ -165,7 +166,8 @@ class Header:
         object.__setattr__(self, "inputs", tuple(self.inputs))
         object.__setattr__(self, "parameters", plain(self.parameters, f"parameters of {self.name}"))
         object.__setattr__(self, "citation", plain(self.citation, f"citation of {self.name}"))
-        if not _ARTIFACT_NAME.match(self.name):
+        plain([self.name, self.subject, self.producer], f"name and subject of {self.name!r}")
+        if not _ARTIFACT_NAME.match(self.name) or self.name in _TAKEN:
             raise InputError(
                 f"{self.name!r} is not an artifact name", fix="Lower-case words joined by hyphens."
             )
@@ -188,8 +190,12 @@ def plain(value: Any, where: str) -> Any:
         InputError: NaN, infinity, or a type that JSON does not have.
     """
     try:
-        return json.loads(canonical_json(value))
-    except (TypeError, ValueError) as error:
+        text = canonical_json(value)
+        text.encode()
+        return json.loads(text)
+    except UnicodeEncodeError:
+        raise InputError("holds half a surrogate pair, which is no text", where=where) from None
+    except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"not plain JSON: {error}", where=where) from None
 
 

@@ -111,7 +111,7 @@ def _marked(payload: Mapping[str, Batch]) -> bool:
         for name, v in batch.items()
         if "fingerprint" in name and v.type == "VARCHAR"
     )
-    return any(TWIN_MARK in str(text).lower() for v in vectors for text in np.unique((v.child or v).values))  # type: ignore[arg-type]
+    return any(TWIN_MARK in str(text).lower() for v in vectors for text in np.unique(v.leaf))
 
 
 def _existing(store: Store, document: Mapping[str, Any]) -> Artifact | None:

@@ -47,7 +47,10 @@ def _frames(data: bytes) -> Iterator[tuple[Any, int]]:
         payload = data[start:stop]
         if data[stop : stop + 1] != b"\n" or hashlib.sha256(payload).hexdigest().encode() != head[2]:
             return
-        yield json.loads(payload), stop + 1
+        value = json.loads(payload)
+        if not isinstance(value, dict):
+            return
+        yield value, stop + 1
         position = stop + 1
 
 

@@ -223,6 +223,13 @@ class Store:
         old_seal, new_seal = self.find(old).seal, self.find(new).seal
         if old_seal == new_seal or not reason.strip():
             raise InputError("a supersession needs two artifacts and a reason")
+        gone = self.state().superseded.keys() | self.withdrawn().keys()
+        if new_seal in gone:
+            raise InputError(
+                f"{new_seal[:12]} is itself superseded or withdrawn",
+                where="supersede",
+                fix="Name the artifact that stands; see `k3repro artifacts list`.",
+            )
         return self.ledger.append("supersession", {"seal": old_seal, "by": new_seal, "reason": reason})
 
     def retract(self, which: str, reason: str) -> str:

@@ -34,6 +34,13 @@ class Vector:
     def __len__(self) -> int:
         return len(self.valid)
 
+    @property
+    def leaf(self) -> Array:
+        """The scalars: the values, or the elements of all lists."""
+        vector = self if self.child is None else self.child
+        assert vector.values is not None
+        return vector.values
+
     def slice(self, low: int, high: int) -> Vector:
         """Rows low <= i < high."""
         if self.child is None or self.lengths is None:

@@ -19,7 +19,7 @@ from k3repro.store._duck import attached, connect_memory
 from k3repro.store._files import file_sha256, write_atomic
 from k3repro.store._findings import RESTORE, Finding
 from k3repro.store._foreign import foreign_objects, macros
-from k3repro.store._ledger import KINDS, Entry
+from k3repro.store._ledger import KINDS, Entry, is_entry_file
 from k3repro.store._schema import Schema
 from k3repro.store._tier import tier_of, weakest
 
@@ -86,6 +86,9 @@ def _ledger_findings(store: Store) -> Iterator[Finding]:
         if path.suffix != ".json":
             if not path.name.startswith("."):
                 yield Finding("ledger-stray", where, "not a ledger entry", "Remove it.")
+            continue
+        if not is_entry_file(path):
+            yield Finding("ledger-stray", where, "not a file of an entry's size", "Remove it.")
             continue
         data = path.read_bytes()
         if hashlib.sha256(data).hexdigest() != path.stem:
@@ -188,7 +191,7 @@ def _contents(
     where = str(entry.body.get("file"))
     try:
         return list(_content_findings(store, entry, name, connection, known))
-    except (K3Error, duckdb.Error, KeyError, TypeError, ValueError, AttributeError) as error:
+    except (K3Error, duckdb.Error, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         return [_corrupt(where, error)]
 
 
