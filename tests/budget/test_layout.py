@@ -6,7 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from k3repro.budget import Candidate, Weights, candidates, checkpoint_of_model, smallest_pool, weights_of
+from k3repro.budget import (
+    Candidate,
+    Weights,
+    candidates,
+    checkpoint_of_model,
+    smallest_pool,
+    tensor_parallel_sizes,
+    weights_of,
+)
 from k3repro.errors import InputError
 from k3repro.spec import load_model, load_platform
 from k3repro.units import GIB
@@ -120,3 +128,19 @@ def test_native_mxfp4_stays_as_on_disk() -> None:
     assert native.experts_resident == native.experts_on_disk
     assert weights_of(inventory, K3, platform=MI300X).resident_format == "int4-g32-bf16"
     assert weights_of(inventory, K3, "fp8", platform=load_platform("mi355x")).resident_format == "fp8"
+
+
+def test_a_node_of_six_gpus_has_its_own_sizes() -> None:
+    six = replace(load_platform("mi325x"), gpus_per_node=6)
+    assert tensor_parallel_sizes(six) == [1, 2, 3, 6]
+
+
+def test_every_mixer_and_kv_heads_bound_tp() -> None:
+    model = load_model("qwen3-vl-235b")
+    assert model.gqa is not None
+    odd = replace(model, gqa=replace(model.gqa, heads=48, kv_heads=6))
+    platform = load_platform("mi325x")
+    weights = weights_of(checkpoint_of_model(odd).inventory, odd)
+    found = {plan.tp: plan for plan in candidates(odd, weights, platform, 2)}
+    assert found[2].verdict == "fits"
+    assert found[4].verdict == found[8].verdict == "impossible" and "KV heads" in found[4].reason

@@ -144,3 +144,21 @@ def test_a_truncated_header_is_exit_2(capsys: pytest.CaptureFixture[str], tmp_pa
 def test_unreachable_is_exit_3(capsys: pytest.CaptureFixture[str]) -> None:
     code, message = fails(capsys, "--headers", "http://127.0.0.1:9/model.safetensors.index.json")
     assert code == 3 and "cannot be read" in message
+
+
+def test_whether_the_pool_fits_beside_the_weights() -> None:
+    """13 GB on MI300X fits with the smaller heap that was published, if all dense tensors shard."""
+    published = run("--model", "kimi-k3", "--platform", "mi300x")["kv"]["room"]
+    assert (published["fits"], published["heap"]) == ("tight", 8 * 2**30)
+    assert run("--model", "kimi-k3", "--platform", "mi300x", "--heap", "16GiB")["kv"]["room"]["fits"] == "no"
+    assert run("--model", "kimi-k3", "--platform", "mi300x", "--heap", "0GiB")["kv"]["room"]["heap"] == 0
+    assert run("--model", "kimi-k3", "--platform", "mi325x")["kv"]["room"]["fits"] == "yes"
+    assert run("--model", "kimi-k3", "--platform", "mi325x", "--pool", "300GiB")["kv"]["room"]["fits"] == "no"
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--nodes", "0"), ("--nodes", "-1"), ("--tp", "3", "--dp", "5"), ("--tp", "16")]
+)
+def test_layouts_that_no_node_has(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    code, message = fails(capsys, "--model", "kimi-k3", "--platform", "mi300x", *arguments)
+    assert code == 2 and message

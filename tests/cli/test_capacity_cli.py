@@ -134,3 +134,44 @@ def test_every_command_explains_itself_with_an_example() -> None:
     for name in ("nmax", "grid", "wall", "size", "cost", "startup"):
         shown = CliRunner().invoke(root, ["capacity", name, "--help"]).output
         assert f"k3repro capacity {name}" in shown and "--json" in shown
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "nmax --platform mi300x --context 200K --pool 1e400",
+        "nmax --platform mi300x --context 1e300",
+        "nmax --platform mi300x --context 200K --tp 3",
+        "nmax --platform mi300x --context 200K --tp 32",
+        "size --platform mi300x --reply 256 --context 200K --concurrency 32 --latency 1e300",
+        "size --platform mi300x --reply 256 --context 200K --concurrency 32 --price 1e308",
+        "size --platform mi300x --reply 256 --context 200K --concurrency 99999999999999999999999",
+        "size --platform mi300x --reply 256 --context 1e300 --concurrency 1",
+        "wall --platform mi300x --budget inf",
+        "wall --platform mi300x --budget 0.001",
+        "wall --platform mi300x --osl 256 --concurrency 0",
+        "wall --platform mi300x --osl 256 --isl 0",
+        "cost --nodes 4 --price 1e308 --out-rate 1",
+        "cost --nodes 4 --price 16 --out-rate 1e-300",
+        "cost --nodes 4 --price 16 --out-rate inf",
+        f"cost --nodes {10**400} --price 16 --out-rate 1",
+    ],
+)
+def test_absurd_numbers_are_refused_in_a_sentence(arguments: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["capacity", *arguments.split()])
+    assert stopped.value.code == 2 and "Traceback" not in capsys.readouterr().err
+
+
+def test_a_model_with_windows_only_has_no_pool_law(tmp_path: Path) -> None:
+    config = {
+        "model_type": "mistral", "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
+        "num_key_value_heads": 8, "sliding_window": 4096, "vocab_size": 32000,
+    }  # fmt: skip
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config))
+    ask = ("--model", str(path), "--platform", "mi325x", "--pool", "40GB")
+    # 40e9 // (32 layers x 16 tokens x 4096 B) = 19073 blocks; (4095 + 2048) / 16 + 1 = 385 a request
+    fits = run("nmax", *ask, "--context", "32K")["n_max"]
+    assert fits["block"] == 19072 // 385 and fits["pool"] is None
+    assert run("grid", *ask, "--discriminate")["rungs"] == []

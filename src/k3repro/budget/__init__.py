@@ -13,6 +13,7 @@ from k3repro.budget._layout import (
     Weights,
     candidates,
     smallest_pool,
+    tensor_parallel_sizes,
     weights_of,
 )
 from k3repro.budget._price import FORMATS, Format, format_named, parameters_of
@@ -45,6 +46,7 @@ __all__ = [
     "parse_index",
     "read_headers",
     "smallest_pool",
+    "tensor_parallel_sizes",
     "tensors_of",
     "weights_of",
     "write_fixture",

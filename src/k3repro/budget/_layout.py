@@ -13,7 +13,7 @@ from typing import Any
 
 from k3repro.budget._buckets import Inventory
 from k3repro.budget._price import format_named
-from k3repro.errors import InputError
+from k3repro.errors import InputError, SpecError
 from k3repro.spec import Model, Platform
 from k3repro.units import GIB
 
@@ -141,10 +141,13 @@ def candidates(
     if nodes < 1 or heap < 0 or overhead < 0 or (kv_needed or 0) < 0:
         raise InputError("nodes are at least 1 and no term of a budget is negative")
     gpus = nodes * platform.gpus_per_node
-    tp = 1
-    while tp <= platform.gpus_per_node:
+    for tp in tensor_parallel_sizes(platform):
         yield _candidate(model, weights, platform, nodes, tp, gpus // tp, heap, overhead, kv_needed or 0)
-        tp *= 2
+
+
+def tensor_parallel_sizes(platform: Platform) -> list[int]:
+    """TP within a node: every size that leaves no GPU of it over."""
+    return [tp for tp in range(1, platform.gpus_per_node + 1) if platform.gpus_per_node % tp == 0]
 
 
 def _candidate(
@@ -174,8 +177,9 @@ def _fullest(total: int, experts: int, ep: int) -> int:
 
 def _verdict(model: Model, candidate: Candidate) -> tuple[str, str]:
     need = candidate.kv_needed
-    if _undivided(model, candidate.tp):
-        return "impossible", f"TP{candidate.tp} does not divide the attention heads"
+    undivided = _undivided(model, candidate.tp)
+    if undivided:
+        return "impossible", undivided
     if candidate.headroom_high < need:
         short = (need - candidate.headroom_high) / GIB
         return "impossible", f"{short:.1f} GiB short per GPU even if every dense tensor shards"
@@ -191,9 +195,18 @@ def _verdict(model: Model, candidate: Candidate) -> tuple[str, str]:
     )
 
 
-def _undivided(model: Model, tp: int) -> bool:
-    heads = [part.heads for part in (model.mla, model.gqa, model.kda) if part is not None]
-    return any(count % tp for count in heads)
+def _undivided(model: Model, tp: int) -> str:
+    """Why a tensor-parallel size does not go with the model's heads; empty where it does."""
+    try:
+        for part in (model.mla, model.gqa):
+            if part is not None:
+                part.token_elements(tp)
+        for mixer in (model.kda, model.gdn, model.mamba2):
+            if mixer is not None:
+                mixer.state_bytes(tp, 0)
+    except SpecError as error:
+        return error.what
+    return ""
 
 
 @dataclass(frozen=True, slots=True)

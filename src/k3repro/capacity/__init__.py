@@ -10,11 +10,12 @@ from k3repro.capacity._law import Law, law_of
 from k3repro.capacity._line import LineFit, fit_line
 from k3repro.capacity._nmax import NMax, n_max
 from k3repro.capacity._request import Footprint, fit_footprint, pool_law, slot_limit, state_bytes, token_bytes
-from k3repro.capacity._size import Sizing, Sla, cost, size
+from k3repro.capacity._size import MOST_SECONDS, Sizing, Sla, cost, size
 from k3repro.capacity._startup import StartupCheck, blocks_of_gib, check_startup
 from k3repro.capacity._tree import Tree, evaluate, formula_text, variables_of
 
 __all__ = [
+    "MOST_SECONDS",
     "BlockLaw",
     "CacheLayer",
     "Cell",

@@ -44,9 +44,9 @@ def discriminating_rungs(
     rungs = []
     for context in contexts:
         answer = n_max(model, engine, pool_bytes, context, max_num_seqs=max_num_seqs)
-        least, most = sorted((answer.block, answer.pool))
-        if least == most:
+        if answer.pool is None or answer.pool == answer.block:
             continue
+        least, most = sorted((answer.block, answer.pool))
         rungs.append(
             Rung(
                 context=context,

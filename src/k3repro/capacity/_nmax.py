@@ -7,10 +7,14 @@ from typing import Any
 
 from k3repro.capacity._blocks import BlockLaw, block_law
 from k3repro.capacity._engine import Engine
-from k3repro.capacity._request import pool_law, slot_limit
+from k3repro.capacity._request import pool_law, slot_limit, token_bytes
 from k3repro.capacity._tree import evaluate
 from k3repro.errors import InputError
 from k3repro.spec import Model
+
+MOST_TOKENS = 2**40
+MOST_BYTES = 2**60
+"""Above these a context or a pool is a slip of the pen, not a plan."""
 
 KNOBS = {
     "slots": "Raise max_num_seqs: a setting, not hardware.",
@@ -22,11 +26,14 @@ KNOBS = {
 
 @dataclass(frozen=True, slots=True)
 class NMax:
-    """Concurrency at one context, over all lanes. `slots` is None when max_num_seqs is not known."""
+    """Concurrency at one context, over all lanes.
+
+    `slots` is None when max_num_seqs is not known, `pool` when no layer keeps anything per token.
+    """
 
     context: int
     block: int
-    pool: int
+    pool: int | None
     slots: int | None
     effective: int
     binds: str
@@ -68,10 +75,13 @@ def n_max(
     """Concurrency at `context` from a pool of `pool_bytes` per GPU.
 
     Raises:
-        InputError: a pool too small for a single request of one token, or a context below one token.
+        InputError: a pool too small for a single request of one token, or a context or pool out of reason.
     """
     if context < 1:
         raise InputError(f"a context has at least one token, not {context}")
+    if context > MOST_TOKENS or pool_bytes > MOST_BYTES:
+        what = "a context" if context > MOST_TOKENS else "a KV pool"
+        raise InputError(f"{what} of that size is beyond any engine")
     law = block_law(model, engine)
     blocks = law.pool_blocks(pool_bytes)
     longest = law.longest_at_run_time(pool_bytes)
@@ -97,10 +107,11 @@ def n_max(
     )
 
 
-def _by_pool(model: Model, engine: Engine, pool_bytes: int, context: int) -> int:
-    return int(
-        evaluate(pool_law(model, engine).formula, {"pool": float(pool_bytes), "context": float(context)})
-    )
+def _by_pool(model: Model, engine: Engine, pool_bytes: int, context: int) -> int | None:
+    if not token_bytes(model, engine):
+        return None
+    law = pool_law(model, engine)
+    return int(evaluate(law.formula, {"pool": float(pool_bytes), "context": float(context)}))
 
 
 def _knob_of_seqs(max_num_seqs: int | None) -> str:

@@ -13,10 +13,15 @@ from typing import Any
 
 from k3repro.capacity._cells import Cell, exact, nearest
 from k3repro.capacity._law import Law
-from k3repro.capacity._nmax import NMax
+from k3repro.capacity._nmax import MOST_TOKENS, NMax
 from k3repro.errors import InputError
 
 NOT_MODELLED = "not modelled"
+MOST_REQUESTS = 10**9
+MOST_SECONDS = 1e9
+MOST_DOLLARS = 1e9
+MIN_RATE = 1e-9
+"""Above these a service level is a slip of the pen, not a plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +43,15 @@ class Sla:
                 f"a reply of {self.reply:,} tokens leaves no prompt in a context of {self.context:,}",
                 fix="Context counts prompt and reply together.",
             )
-        for name in ("latency_s", "first_token_s", "price_per_node_hour"):
+        if self.concurrency > MOST_REQUESTS or self.context > MOST_TOKENS:
+            raise InputError("a concurrency or context beyond any deployment")
+        limits = {
+            "latency_s": MOST_SECONDS, "first_token_s": MOST_SECONDS, "price_per_node_hour": MOST_DOLLARS,
+        }  # fmt: skip
+        for name, most in limits.items():
             value = getattr(self, name)
-            if value is not None and not (math.isfinite(value) and value > 0):
-                raise InputError(f"{name} must be a positive number, not {value}")
+            if value is not None and not 0 < value <= most:
+                raise InputError(f"{name} must be a positive number up to {most:g}, not {value:g}")
 
     @property
     def prompt(self) -> int:
@@ -199,9 +209,14 @@ def cost(
     Raises:
         InputError: nothing to divide by, or a number that is not positive.
     """
-    for name, value in (("nodes", nodes), ("price", price_per_node_hour)):
-        if not value > 0 or not math.isfinite(value):
-            raise InputError(f"{name} must be a positive number, not {value}")
+    for name, value, most in (
+        ("nodes", nodes, MOST_REQUESTS), ("price", price_per_node_hour, MOST_DOLLARS),
+    ):  # fmt: skip
+        if not 0 < value <= most:
+            raise InputError(f"{name} must be a positive number up to {most:g}")
+    for rate in (out_tokens_per_s, total_tokens_per_s):
+        if rate is not None and not MIN_RATE <= rate < math.inf:
+            raise InputError(f"a throughput must be positive (tokens per second), not {rate:g}")
     rates = {"output": out_tokens_per_s, "total": total_tokens_per_s}
     if out_tokens_per_s and total_tokens_per_s:
         if total_tokens_per_s < out_tokens_per_s:
@@ -218,7 +233,5 @@ def cost(
         "price_per_node_hour": price_per_node_hour,
     }
     for name, rate in rates.items():
-        if rate is not None and not (rate > 0 and math.isfinite(rate)):
-            raise InputError(f"a throughput must be positive, not {rate}")
         answer[f"usd_per_million_{name}"] = hourly / 3600 / rate * 1e6 if rate else None
     return answer

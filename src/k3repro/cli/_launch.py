@@ -137,8 +137,16 @@ def _lanes(given: dict[str, Any], layout: Layout | None, platform: Platform | No
     if layout is None or platform is None:
         return 1
     gpus = layout.decode_nodes * platform.gpus_per_node
-    ranks = (given.get("tp") or layout.tp) * (given.get("pp") or 1)
-    return max(1, gpus // ranks)
+    tp, pp = given.get("tp") or layout.tp, given.get("pp") or 1
+    ranks = tp * pp
+    if gpus % ranks:
+        raise UsageError(
+            f"TP{tp} does not divide the {gpus} GPUs of the published pool"
+            if pp == 1
+            else f"TP{tp} x PP{pp} does not divide the {gpus} GPUs of the published pool",
+            fix="Choose TP and PP that do, or give the number of lanes: --dp.",
+        )
+    return gpus // ranks
 
 
 def need_pool(launch: Launch) -> int:

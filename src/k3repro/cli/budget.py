@@ -18,6 +18,7 @@ from k3repro.budget import (
     checkpoint_of_headers,
     checkpoint_of_model,
     smallest_pool,
+    tensor_parallel_sizes,
     weights_of,
     write_fixture,
 )
@@ -76,7 +77,7 @@ def budget(
     if spec is None:
         answer |= {"layouts": [], "kv": None, "reason": "no config.json beside the headers; give --model"}
     else:
-        answer |= _plans(checkpoint, spec, platform, nodes, resident, terms, given)
+        answer |= _plans(checkpoint, spec, platform, nodes, resident, terms, given | {"heap": heap})
     if as_json:
         emit(answer)
     else:
@@ -148,9 +149,12 @@ def _plans(
         return {"layouts": [], "kv": None, "smallest_nodes_per_pool": found}
     launch = resolve(spec, platform, **given)
     assert launch.platform is not None
+    _check_shape(launch, nodes, given)
     weights = weights_of(inventory, spec, resident, platform=launch.platform)
     smallest = smallest_pool(spec, weights, launch.platform, **terms)
-    count = nodes or (launch.layout.decode_nodes if launch.layout else smallest.nodes_per_pool)
+    count = nodes
+    if count is None:
+        count = launch.layout.decode_nodes if launch.layout else smallest.nodes_per_pool
     plans = list(candidates(spec, weights, launch.platform, count, **terms))
     shown = [plan for plan in plans if given.get("tp") in (None, plan.tp)]
     return {
@@ -160,6 +164,18 @@ def _plans(
         "layouts": [plan.as_dict() for plan in shown],
         "kv": _kv(launch, plans, given),
     }
+
+
+def _check_shape(launch: Launch, nodes: int | None, given: dict[str, Any]) -> None:
+    assert launch.platform is not None
+    if nodes is not None and nodes < 1:
+        raise UsageError(f"--nodes must be at least 1, not {nodes}")
+    sizes = tensor_parallel_sizes(launch.platform)
+    if given.get("tp") not in (None, *sizes):
+        raise UsageError(
+            f"TP{given['tp']} does not divide the {launch.platform.gpus_per_node} GPUs of a node",
+            fix=f"Choose {', '.join(map(str, sizes))}.",
+        )
 
 
 def _kv(launch: Launch, plans: list[Candidate], given: dict[str, Any]) -> dict[str, Any] | None:
@@ -191,10 +207,23 @@ def _kv(launch: Launch, plans: list[Candidate], given: dict[str, Any]) -> dict[s
         "concurrency": concurrency,
         "pool_bytes": pool,
         "pool_source": source,
+        "room": _room(launch, plans, pool, heap=given.get("heap")),
         "lines": print_kv_lines(tokens, length, concurrency, version=launch.engine.version),
         "terms": law.terms(),
         "launch": launch.as_dict(),
     }
+
+
+def _room(launch: Launch, plans: list[Candidate], pool: int, *, heap: int | None) -> dict[str, Any] | None:
+    """Whether the pool fits beside the weights: with the heap as given, else as published for the launch."""
+    plan = next((plan for plan in plans if plan.tp == launch.engine.tp), None)
+    if plan is None:
+        return None
+    if heap is None:
+        heap = (launch.layout and launch.layout.heap_bytes) or plan.heap
+    low, high = (room + plan.heap - heap for room in (plan.headroom_low, plan.headroom_high))
+    verdict = "yes" if pool <= low else "tight" if pool <= high else "no"
+    return {"fits": verdict, "low": low, "high": high, "heap": heap}
 
 
 def _gib(value: int) -> str:
@@ -263,6 +292,14 @@ def _show_kv(console: Console, kv: dict[str, Any]) -> None:
         "the engine will print:",
         *(f"  {line}" for line in kv["lines"]),
     ]
+    room = kv["room"]
+    if room and room["fits"] != "yes":
+        only = "if every dense tensor shards" if room["fits"] == "tight" else "at best"
+        verdict = "fits only just" if room["fits"] == "tight" else "DOES NOT FIT"
+        lines.append(
+            f"the pool {verdict}: {_gib(kv['pool_bytes'])} GiB, and {_gib(room['high'])} GiB are left {only} "
+            f"(heap {_gib(room['heap'])} GiB)"
+        )
     if not kv["starts"]:
         lines.append(f"it will not start at max_model_len {thousands(kv['max_model_len'])}")
     for line in lines:

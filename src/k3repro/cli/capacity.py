@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from k3repro.capacity import (
+    MOST_SECONDS,
     Cell,
     Law,
     NMax,
@@ -109,7 +110,8 @@ def _show_nmax(launch: Launch, answer: NMax, other: dict[str, Any] | None) -> No
     click.echo(
         f"  block law   {answer.block}   ({answer.pool_blocks} blocks, {answer.blocks_per_request} a request)"
     )
-    click.echo(f"  pool law    {answer.pool}   (bytes per token only: no state, no blocks)")
+    by_pool = "says nothing: no layer grows with the context" if answer.pool is None else answer.pool
+    click.echo(f"  pool law    {by_pool}   (bytes per token only: no state, no blocks)")
     click.echo(f"  slots       {'unknown' if answer.slots is None else answer.slots}")
     click.echo(
         f"effective {answer.effective}; {answer.binds} binds, next {answer.next or 'unknown'}. {answer.knob}"
@@ -168,7 +170,12 @@ def _show_grid(
         for length in lengths:
             a = _fits(launch, length)
             table.add_row(
-                thousands(length), str(a.block), str(a.pool), str(a.slots or "?"), str(a.effective), a.binds
+                thousands(length),
+                str(a.block),
+                "-" if a.pool is None else str(a.pool),
+                str(a.slots or "?"),
+                str(a.effective),
+                a.binds,
             )
         console.print(table)
     for rung in rungs:
@@ -203,6 +210,8 @@ def wall(
       k3repro capacity wall --platform mi300x --budget 10
       k3repro capacity wall --platform mi325x --osl 128 --law wall-law@twin:mi325x
     """
+    if min(isl, concurrency, 1 if osl is None else osl) < 1:
+        raise UsageError("--osl, --isl and --concurrency are at least 1")
     law = _wall_law(platform, law_name)
     if law is None:
         raise UsageError(f"no wall law is published for {platform}", fix="Name a fit: --law wall-law@TARGET.")
@@ -231,8 +240,8 @@ def wall(
 
 
 def _longest_reply(law: Law, budget_s: float) -> int:
-    if not budget_s > 0:
-        raise UsageError(f"a latency budget is positive, not {budget_s:g} s")
+    if not 0 < budget_s <= MOST_SECONDS:
+        raise UsageError(f"a latency budget is a positive number of seconds, not {budget_s:g}")
     low, high = (int(bound) for bound in law.range["osl"])
     fixed = {name: bounds[0] for name, bounds in law.range.items() if name != "osl"}
     best = 0
@@ -242,6 +251,12 @@ def _longest_reply(law: Law, budget_s: float) -> int:
             best, low = middle, middle + 1
         else:
             high = middle - 1
+    if not best:
+        least = law(osl=int(law.range["osl"][0]), **fixed)
+        raise UsageError(
+            f"the law is calibrated from {law.range['osl'][0]:g} output tokens on, which take {least:.2f} s",
+            fix=f"Allow more than {budget_s:g} s.",
+        )
     return best
 
 
@@ -288,7 +303,7 @@ def _cells() -> list[Cell]:
 @click.option("--context", type=Tokens(), required=True, help="Prompt + reply of a request, in tokens.")
 @click.option("--concurrency", type=int, required=True, help="Requests in flight.")
 @click.option("--reply", type=Tokens(), required=True, help="Output tokens.")
-@click.option("--latency", type=float, help="Seconds a request may take after its first token is due.")
+@click.option("--latency", type=float, help="Seconds a request may take, first token to last included.")
 @click.option("--first-token", type=float, help="Seconds to the first token.")
 @click.option("--price", type=float, help="US dollars per node-hour.")
 @launch_options
