@@ -7,7 +7,7 @@ import resource
 import statistics
 import time
 
-from k3repro.probes.needle_gate import gate_prompt
+from k3repro.probes.needle_gate import Haystack
 from k3repro.probes.needles import needles
 
 TOKENS = 900_000
@@ -27,7 +27,7 @@ def ours(index: int) -> float:
     """Build one gate prompt."""
     needle = needles("bench", 1)[0]
     begin = time.perf_counter()
-    text = gate_prompt(f"bench/{index}", WORDS, needle, 0.5)
+    text = Haystack().prompt(f"bench/{index}", WORDS, needle, 0.5)
     taken = time.perf_counter() - begin
     assert text.count(needle.code) == 1 and len(text.split(" ")) >= WORDS
     return taken

@@ -253,3 +253,13 @@ def test_a_real_interrupt_drains_and_is_raised_in_the_caller() -> None:
         process.send_signal(signal.SIGINT)
         assert process.stdout.read().splitlines()[-1] == "interrupted 150 True True"
         assert process.wait(20) == 0
+
+
+def test_an_interrupt_that_the_coroutine_raises_itself_ends_the_run() -> None:
+    async def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with ScriptedTarget(after(1)) as target:
+        with pytest.raises(KeyboardInterrupt):
+            target.run(interrupted())
+        assert target.wave([Request("r", "x", 1)], concurrency=1)[0].outcome is Outcome.COMPLETED

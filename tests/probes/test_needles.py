@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from k3repro.errors import InputError
 from k3repro.probes.needle_gate import Parameters, plan, power
-from k3repro.probes.needles import CODE, Asked, Needle, needles, score, signature
+from k3repro.probes.needles import CODE, Asked, Needle, needles, score
+from k3repro.probes.signature import signature
 from k3repro.twin._needle import answer_question
 
 
@@ -53,7 +54,7 @@ def test_a_leak_from_a_finished_request_points_at_recycled_state() -> None:
     later = [replace(later[0], text=first[0].text)]
     scores = score([*first, *later])
     assert scores[-1].leaks[0].timing == "finished" and scores[-1].leaks[0].owner == "a-0"
-    assert signature(scores, {"a-0": 1, "a-1": 1, "b-0": 8}).startswith("state recycled")
+    assert signature([*first, *later], scores, {"a-0": 1, "a-1": 1, "b-0": 8}).startswith("state recycled")
 
 
 @pytest.mark.parametrize(

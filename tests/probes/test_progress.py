@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from types import SimpleNamespace
 
 import pytest
 
@@ -50,21 +51,74 @@ def test_a_pipe_gets_lines_and_a_chart_stays_in_bounds() -> None:
     assert sparkline([0, 4, 8]) == "▁▅█" and sparkline([]) == "" and sparkline([0.0]) == "▁"
 
 
-def test_ctrl_c_three_times_finishes_drains_and_aborts() -> None:
-    notes: list[str] = []
+class Notes(Lines):
+    def __init__(self) -> None:
+        super().__init__(io.StringIO())
+        self.notes: list[str] = []
 
-    class Notes(Lines):
-        def note(self, text: str) -> None:
-            notes.append(text)
+    def note(self, text: str) -> None:
+        self.notes.append(text)
 
-    interrupt = Interrupt(Notes(io.StringIO()))
+
+class FakeRun:
+    def __init__(self) -> None:
+        self.serve: dict[str, str] = {}
+        self.waves: list[str] = []
+
+    def commit(self, wave: str, rows: object) -> None:
+        self.waves.append(wave)
+
+
+def ended(sent: int, done: int, outcome: str = "completed") -> SimpleNamespace:
+    return SimpleNamespace(sent_ns=sent * 10**9, done_ns=done * 10**9, outcome=outcome)
+
+
+@pytest.mark.parametrize(
+    ("answers", "presses", "suspect"),
+    [([], 1, False), ([True], 2, True), ([False, True], 3, True), ([None, None], 3, True)],
+)
+def test_the_first_ctrl_c_drains_and_only_a_yes_aborts(
+    answers: list[bool | None], presses: int, suspect: bool
+) -> None:
+    notes, run, left = Notes(), FakeRun(), iter(answers)
+    interrupt = Interrupt(notes, ask=lambda question: next(left))
     interrupt.check("con=4")
-    interrupt._flying = RUNGS[3]
-    interrupt._handle(2, None)
-    for _ in range(2):
-        with pytest.raises(KeyboardInterrupt):
-            interrupt._handle(2, None)
-    assert notes[0].startswith("stopping after this wave: 4 requests of con=4 in flight")
-    assert len(notes) == 2 and "Ctrl-C again aborts it" in notes[1]
+    what = "aborted; the serve is suspect" if suspect else "con=4: stopped as asked"
+    with pytest.raises(InvalidRun, match=what), interrupt.wave(RUNGS[3], run) as flight:  # type: ignore[arg-type]
+        flight.note(ended(0, 7))
+        stopped = False
+        for _ in range(presses):
+            try:
+                interrupt._handle(2, None)
+            except KeyboardInterrupt:
+                stopped = True
+        assert stopped
+        raise KeyboardInterrupt
+    assert bool(run.serve) is suspect
+    first = "no new requests: 3 requests of con=4 in flight; expect about 7 s"
+    assert notes.notes[0].startswith(first)
+    assert presses == 1 or "unable to move state" in notes.notes[1]
+    assert list(left) == []
     with pytest.raises(InvalidRun, match="before con=8: stopped as asked"):
         interrupt.check("con=8")
+
+
+def test_a_drained_wave_that_had_been_sent_whole_counts() -> None:
+    interrupt, run = Interrupt(Notes()), FakeRun()
+    with interrupt.wave(RUNGS[3], run) as flight:  # type: ignore[arg-type]
+        for _ in range(4):
+            flight.note(ended(0, 3))
+        with pytest.raises(KeyboardInterrupt):
+            interrupt._handle(2, None)
+        raise KeyboardInterrupt
+    assert not run.serve
+    with pytest.raises(InvalidRun):
+        interrupt.check("con=8")
+
+
+def test_a_drain_before_any_request_has_ended_says_what_it_does_not_know() -> None:
+    notes = Notes()
+    interrupt = Interrupt(notes)
+    with pytest.raises(InvalidRun), interrupt.wave(RUNGS[3], FakeRun()):  # type: ignore[arg-type]
+        interrupt._handle(2, None)
+    assert "none has ended yet, so the drain may take up to" in notes.notes[0]

@@ -12,24 +12,38 @@ import click
 
 from k3repro.cli import emit
 from k3repro.errors import UsageError
-from k3repro.probes import PROBES, Silent, choose, estimate_probe, run_probe
+from k3repro.probes import PAIRED, PROBES, Silent, choose, estimate_probe, run_pair, run_probe
 from k3repro.store import Artifact, Store
-from k3repro.units import parse_tokens, thousands
+from k3repro.units import format_decimal, parse_tokens, thousands
 
 _EXAMPLES = {
-    "needle-gate": (
-        "--target twin:mi325x",
-        "--target twin:mi325x --max-rate 1%",
-        "--context 6K --concurrency 8",
-    ),
-    "latency": ("--target twin:mi325x", "--requests 500 --concurrency 64,128"),
     "self-consistency": (
         "--target http://127.0.0.1:8000",
         "--target http://router:30000 --direct http://engine:8000 --prompts 8 --concurrency 4,8",
         "--target http://router:30000 --prefill http://p:8000 --decode http://d:8000 --concurrency 4",
     ),
-    "osl-sweep": ("--target twin:mi325x", "--osl 16,32,64,128,256 --repeats 3"),
+    "ablation": ("--target twin:mi300x --against 'twin:mi300x?graph=none' --restarts 3",),
+    "agentic": (
+        "--target twin:mi325x --profile small --concurrency 16",
+        "--target twin:mi325x --corpus traces/",
+    ),
+    "capacity-grid": (
+        "--target twin:mi300x --context 200K,300K --concurrency 16,32",
+        "--target http://router:30000 --platform mi300x --metrics http://decode:20005",
+        "--target twin:mi300x --discriminate --context 300K --osl 16K",
+    ),
+    "classes": ("--target twin:mi325x", "--target twin:mi325x --shape short:128/32@16,long:32K/512@32"),
     "envelope": ("--target twin:mi325x --estimate", "--target http://router:30000 --concurrency 1,8,64"),
+    "latency": ("--target twin:mi325x", "--target twin:mi325x --p99 --estimate"),
+    "needle-gate": (
+        "--target twin:mi325x",
+        "--target twin:mi325x --max-rate 1%",
+        "--context 6K --concurrency 8 --reuse 4",
+    ),
+    "niah-ladder": ("--target twin:mi325x", "--target twin:mi325x --context 20K,100K --repeats 3"),
+    "osl-sweep": ("--target twin:mi325x", "--osl 16,32,64,128,256 --repeats 3"),
+    "saturation": ("--target twin:mi325x --users 1,250,500,750,1000 --shape 500/200",),
+    "slots": ("--target twin:mi300x --against 'twin:mi300x?max_num_seqs=32'",),
 }
 _HELP = {
     "prompts": "Different prompts, each answered once per wave.",
@@ -45,12 +59,37 @@ _HELP = {
     "isl": "Input tokens of each request (1024, 50K).",
     "osl": "Output tokens of each request; a comma list where the probe sweeps it.",
     "requests": "At least so many requests per concurrency (500 carry a p99).",
-    "repeats": "Repeats of each output length.",
+    "p99": "Five hundred requests per concurrency, which a p99 takes; --estimate says what that costs.",
+    "repeats": "Repeats of each step.",
     "concurrency": "Requests in flight, one rung each: 1,8,64.",
     "waves": "Waves per rung.",
-    "context": "Prompt tokens of each needle request (50K).",
+    "context": "Tokens of each request: prompt (needle-gate), prompt and reply (ladder, grid). 50K.",
+    "depth": "Places of the needle in the ladder: 0 start, 1 end.",
+    "sweep_context": "Contexts of the depth sweep.",
+    "sweep_depth": "Places of the needle in the depth sweep.",
     "max_tokens": "Token cap of a reply.",
     "max_rate": "Failure rate the gate has to rule out at 95 % (1%); asks for as many needles as that takes.",
+    "reuse": "Needles per place in flight; 4 separates a transport race from a recycled state.",
+    "experiment": "A named experiment, never a gate: repetitive-filler.",
+    "shape": "Request shapes, comma list of [NAME:]ISL/OSL[@CONCURRENCY].",
+    "users": "Users, each with one request in flight; one rung each.",
+    "per_user": "Requests of each user.",
+    "side": "Which side of an ablation this is; set by --against.",
+    "restart": "Which restart of its side this is; set by --restarts.",
+    "platform": "Published layout behind a URL: mi300x, mi325x. The twin knows its own.",
+    "pool_bytes": "KV pool per GPU in bytes, if not as published (0: as published).",
+    "max_num_seqs": "In-flight sequences per lane, if not as published (0: as published).",
+    "discriminate": "Only the cells at which the block law and the pool law disagree; needs long replies.",
+    "metrics": "URL of the decode engine's metrics, where the router has none.",
+    "poll_s": "Seconds between two looks at the metrics.",
+    "drain_s": "How long a late wave may drain before it is killed.",
+    "profile": "Corpus profile: small, conformance_256k, conformance_512k.",
+    "corpus": "Folder or file of recorded traces (Weka or Mooncake format) instead of a profile.",
+    "sessions": "Sessions of the corpus (0: as the profile says).",
+    "window_s": "Measurement window.",
+    "warmup_s": "Warm-up before the window; its turns are not measured.",
+    "max_context": "Sessions with a longer turn are dropped (0: what the serve says).",
+    "ratio": "Where in its trace a session starts, at random between these two.",
     "timeout_s": "Seconds before one request counts as a timeout.",
 }
 
@@ -81,12 +120,26 @@ class _Share(click.ParamType[float]):
             raise UsageError(f"{value!r} is not a number", fix="Write it like 1% or 0.01.") from None
 
 
-_TYPES: dict[Any, click.ParamType[Any]] = {
-    int: _Whole(),
-    tuple[int, ...]: _List(),
-    float: _Share(),
-    str: click.STRING,
-}
+class _Texts(click.ParamType[tuple[str, ...]]):
+    name = "list"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if isinstance(value, tuple) else tuple(part.strip() for part in value.split(","))
+
+
+class _Shares(click.ParamType[tuple[float, ...]]):
+    name = "list"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, tuple):
+            return value
+        return tuple(_Share().convert(part.strip(), param, ctx) for part in value.split(","))
+
+
+_TYPES: dict[Any, Any] = {
+    int: _Whole(), tuple[int, ...]: _List(), float: _Share(), str: str, tuple[str, ...]: _Texts(),
+    tuple[float, ...]: _Shares(), bool: bool,
+}  # fmt: skip
 
 
 @click.group()
@@ -107,19 +160,30 @@ def probe() -> None:
 def _run(
     name: str, target: str | None, estimate: bool, as_json: bool, root: Path | None, **options: Any
 ) -> None:
-    unsafe, seed, model = (options.pop(key) for key in ("unsafe", "seed", "model"))
+    store = Store(root)
+    control = {
+        key: options.pop(key)
+        for key in ("unsafe", "seed", "model", "confirm", "against", "restarts")
+        if key in options
+    }
     if estimate:
-        plan = estimate_probe(name, **options)
+        planned = {"platform": options.pop("_platform")} if "_platform" in options else {}
+        plan = estimate_probe(name, target=target or "", store=store, **planned, **options)
         emit(plan) if as_json else _print_estimate(plan)
         return
+    options.pop("_platform", None)
     if not target:
         fix = "Give --target twin:mi325x or a router URL, or set K3REPRO_TARGET."
         raise UsageError("no target", where=f"probe {name}", fix=fix)
     progress = Silent() if as_json else choose()
-    artifact = run_probe(
-        name, target=target, store=Store(root), seed=seed, unsafe=unsafe, model=model,
-        progress=progress, **options,
-    )  # fmt: skip
+    against, restarts = control.pop("against", None), control.pop("restarts", 1)
+    if against:
+        control.pop("confirm")
+        artifact = run_pair(
+            name, target, against, store=store, restarts=restarts, progress=progress, **control, **options
+        )
+    else:
+        artifact = run_probe(name, target=target, store=store, progress=progress, **control, **options)
     emit(_summary(artifact)) if as_json else _print(artifact)
     if not artifact.verdict["ok"]:
         sys.exit(1)
@@ -128,7 +192,11 @@ def _run(
 def _summary(artifact: Artifact) -> dict[str, Any]:
     fields = ("seal", "data", "name", "subject", "tier", "run_id", "clock", "verdict", "parameters")
     summary = {field: getattr(artifact, field) for field in fields}
-    return summary | {"serve": artifact.serve.get("id"), "rungs": artifact.rows("rungs")}
+    tables = [table for table in artifact.schema.tables if table.name in _SHOWN]
+    return summary | {"serve": artifact.serve.get("id")} | {t.name: artifact.rows(t.name) for t in tables}
+
+
+_SHOWN = ("rungs", "cells", "effect", "slots", "limits", "recall", "points", "replay")
 
 
 def _print(artifact: Artifact) -> None:
@@ -137,36 +205,51 @@ def _print(artifact: Artifact) -> None:
     click.echo(verdict.get("power", "") or ("valid" if verdict["ok"] else "NOT valid"))
     for reason in verdict["reasons"]:
         click.echo(f"  {reason}")
+    for key in _TOLD:
+        if verdict.get(key) not in (None, "", {}):
+            click.echo(f"  {key.replace('_', ' ')}: {verdict[key]}")
+
+
+_TOLD = ("signature", "stops", "recalled_to", "knee", "knees", "cells", "standing", "serves")
 
 
 _TOTALS = ("requests", "prompt_tokens", "output_tokens", "resident_tokens")
 
 
 def _print_estimate(plan: dict[str, Any]) -> None:
-    click.echo(
-        f"{'rung':<22}{'in flight':>10}" + "".join(f"{name.replace('_', ' '):>17}" for name in _TOTALS)
-    )
+    head = "".join(f"{name.replace('_', ' '):>17}" for name in _TOTALS)
+    click.echo(f"{'rung':<26}{'in flight':>10}{head}{'minutes':>10}{'KV GB':>9}")
     for row in [*plan["rungs"], {"rung": "all", "concurrency": "", **plan["total"]}]:
         counts = "".join(f"{thousands(row[name]):>17}" for name in _TOTALS)
-        click.echo(f"{row['rung']:<22}{row['concurrency']:>10}{counts}")
+        minutes, kv = (_known(row.get(name), digits) for name, digits in (("minutes", 1), ("kv_gb", 2)))
+        queues = "  queues" if row.get("queues") else ""
+        click.echo(f"{row['rung']:<26}{row['concurrency']:>10}{counts}{minutes:>10}{kv:>9}{queues}")
+    basis = plan["basis"]
     click.echo(
         "Prompt tokens are targets, output tokens caps; resident tokens are what the KV pool has to hold."
     )
+    click.echo(f"Minutes: {basis['minutes']}; {basis['minutes_are']}. KV: {basis['kv']}.")
+
+
+def _known(value: float | None, digits: int) -> str:
+    return "unknown" if value is None else format_decimal(value, digits)
 
 
 def _command(name: str) -> click.Command:
     module = PROBES[name]
     hints = get_type_hints(module.Parameters)
+    fields = dataclasses.fields(module.Parameters)
     options: list[Callable[[Any], Any]] = [
         click.option(
             f"--{field.name.replace('_', '-')}",
+            is_flag=hints[field.name] is bool,
             metavar="SECONDS" if field.name.endswith("_s") else None,
             type=_TYPES[hints[field.name]],
             default=field.default,
-            show_default=_shown(field.default),
+            show_default=_shown(field.default) or False,
             help=_HELP[field.name],
         )
-        for field in dataclasses.fields(module.Parameters)
+        for field in fields
     ]
     options += [
         click.option("--target", envvar="K3REPRO_TARGET", help="twin:PLATFORM or a URL; $K3REPRO_TARGET."),
@@ -174,11 +257,29 @@ def _command(name: str) -> click.Command:
         click.option(
             "--seed", type=int, default=0, show_default=True, help="Seed of prompts and of the twin."
         ),
-        click.option("--estimate", is_flag=True, help="Print what would be sent, send nothing."),
+        click.option(
+            "--estimate", is_flag=True, help="Print requests, tokens, minutes and KV per rung; send nothing."
+        ),
+        click.option(
+            "--confirm",
+            is_flag=True,
+            help="Repeat the newest run of this probe on a fresh serve and say which limits it reproduces.",
+        ),
         click.option("--unsafe", is_flag=True, help="Measure without a passing gate; taints the artifact."),
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
         click.option("--artifacts", "root", type=click.Path(path_type=Path), help="Artifact store to use."),
     ]
+
+    if "platform" not in {field.name for field in fields}:
+        text = "For --estimate: whose printed wall law stands behind a URL."
+        options.append(click.option("--platform", "_platform", default="", help=text))
+    if name in PAIRED:
+        text = "A second serve to compare with: measures both sides and their difference."
+        options.append(click.option("--against", metavar="TARGET", help=text))
+        text = "Fresh serves a side, interleaved (with --against)."
+        options.append(
+            click.option("--restarts", type=int, default=PAIRED[name], show_default=True, help=text)
+        )
 
     def callback(**values: Any) -> None:
         _run(name, **values)

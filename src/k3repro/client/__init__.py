@@ -1,5 +1,6 @@
 """The client: streaming completions over a byte transport, in virtual or wall time, one outcome a request."""
 
+from k3repro.client._address import Address, TwinAddress, parse_target
 from k3repro.client._answer import AnswerReader
 from k3repro.client._evidence import TWIN_MARK, evidence_of, twin_evidence
 from k3repro.client._exchange import Exchange, Handle, Receiver, Transport
@@ -14,6 +15,7 @@ __all__ = [
     "CLIENT_SHARE_LIMIT",
     "REQUESTS_TABLE",
     "TWIN_MARK",
+    "Address",
     "AnswerReader",
     "Exchange",
     "Handle",
@@ -24,9 +26,11 @@ __all__ = [
     "SelfTest",
     "Target",
     "Transport",
+    "TwinAddress",
     "WaveLoad",
     "evidence_of",
     "open_target",
+    "parse_target",
     "run_wave",
     "selftest",
     "twin_evidence",

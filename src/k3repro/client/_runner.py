@@ -51,6 +51,8 @@ class Runner:
                     continue
                 raise
             except KeyboardInterrupt:
+                if future.done():  # raised by the coroutine itself, or too late to drain anything
+                    raise
                 interrupts += 1
                 self.loop.call_soon_threadsafe(on_interrupt if interrupts == 1 else self._cancel)
                 continue

@@ -1,22 +1,31 @@
 """Probes: procedures on a serve, each ending in one sealed artifact (docs/design.md)."""
 
 from k3repro.probes._run import PROBES, estimate_probe, parameters_of, passing_gate, probe_named, run_probe
+from k3repro.probes.adopt import adopt, adopted
+from k3repro.probes.confirmation import confirm_limits, limits
 from k3repro.probes.fits import fit_wall_law
+from k3repro.probes.pairs import PAIRED, run_pair
 from k3repro.probes.plan import Rung
 from k3repro.probes.progress import Bar, Lines, Progress, Silent, choose
 
 __all__ = [
+    "PAIRED",
     "PROBES",
     "Bar",
     "Lines",
     "Progress",
     "Rung",
     "Silent",
+    "adopt",
+    "adopted",
     "choose",
+    "confirm_limits",
     "estimate_probe",
     "fit_wall_law",
+    "limits",
     "parameters_of",
     "passing_gate",
     "probe_named",
+    "run_pair",
     "run_probe",
 ]

@@ -7,22 +7,39 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
-from k3repro.client import open_target
+from k3repro.client import open_target, parse_target
 from k3repro.errors import GateFailed, UsageError
-from k3repro.probes import envelope, latency, needle_gate, osl_sweep, self_consistency
+from k3repro.probes import (
+    ablation,
+    capacity_grid,
+    classes,
+    envelope,
+    latency,
+    needle_gate,
+    niah_ladder,
+    osl_sweep,
+    saturation,
+    self_consistency,
+    slots,
+)
 from k3repro.probes._instrument import instrument
 from k3repro.probes._session import Session
+from k3repro.probes.confirmation import SEEN_ON_ONE, earlier_runs, require_fresh, seal_confirmation
 from k3repro.probes.crosscheck import server_reasons, witness
 from k3repro.probes.interrupt import Interrupt
 from k3repro.probes.plan import as_parameters, estimate, whole
+from k3repro.probes.pricing import price
 from k3repro.probes.progress import Progress, Silent
+from k3repro.probes.setting import costs_of, setting_of
 from k3repro.serve import facts
 from k3repro.serve.metrics import Metrics
 from k3repro.store import Artifact, Header, Run, Store
 
-PROBES: dict[str, ModuleType] = {
-    probe.NAME: probe for probe in (envelope, latency, needle_gate, osl_sweep, self_consistency)
-}
+_ALL = (
+    ablation, capacity_grid, classes, envelope, latency, needle_gate, niah_ladder, osl_sweep, saturation,
+    self_consistency, slots,
+)  # fmt: skip
+PROBES: dict[str, ModuleType] = {probe.NAME: probe for probe in _ALL}
 
 
 def probe_named(name: str) -> ModuleType:
@@ -50,9 +67,28 @@ def parameters_of(name: str, values: Mapping[str, Any]) -> Any:
     return probe.Parameters(**{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()})
 
 
-def estimate_probe(name: str, **parameters: Any) -> dict[str, Any]:
-    """What the probe would send, without sending it (see `plan.estimate`)."""
-    return {"probe": name, **estimate(probe_named(name).plan(parameters_of(name, parameters)))}
+def resolved(name: str, target: str, values: Mapping[str, Any]) -> Any:
+    """Parameters with what the target itself says filled in, for probes that depend on it (`resolve`)."""
+    chosen = parameters_of(name, values)
+    resolve = getattr(probe_named(name), "resolve", None)
+    return resolve(chosen, target) if resolve is not None else chosen
+
+
+def estimate_probe(
+    name: str, *, target: str = "", platform: str = "", store: Store | None = None, **parameters: Any
+) -> dict[str, Any]:
+    """What the probe would send, without sending it: requests, tokens, minutes and KV of each rung.
+
+    Minutes and KV need to know the serve: the twin does, a URL through a sealed wall law or `platform`;
+    else null.
+    """
+    probe = probe_named(name)
+    chosen = resolved(name, target, parameters)
+    found = estimate(probe.plan(chosen))
+    priced = price(
+        found, probe.plan(chosen), setting_of(target, platform=platform), costs_of(target, store, platform)
+    )
+    return {"probe": name, **priced}
 
 
 def run_probe(
@@ -63,6 +99,7 @@ def run_probe(
     seed: int = 0,
     unsafe: bool = False,
     model: str | None = None,
+    confirm: bool = False,
     progress: Progress | None = None,
     **parameters: Any,
 ) -> Artifact:
@@ -70,6 +107,8 @@ def run_probe(
 
     An unfinished run of the same probe, target, seed and parameters resumes at its next rung. A performance
     probe needs a passing needle-gate of the same serve; `unsafe` does without and taints the artifact.
+    `confirm` repeats the newest run of this probe and target on a fresh serve and returns the sealed
+    comparison of their limits (`confirmation`); of the twin a fresh serve is the next seed.
     `model` names the model where the target does not: a P/D router answers 503 to /v1/models.
 
     Raises:
@@ -78,8 +117,10 @@ def run_probe(
         InvalidRun: the canary failed, or somebody pressed Ctrl-C.
         TargetError: the target cannot be used.
     """
-    probe, chosen = probe_named(name), parameters_of(name, parameters)
+    probe, chosen = probe_named(name), resolved(name, target, parameters)
     store, progress = store or Store(), progress or Silent()
+    if confirm:
+        return _confirm(name, target, store, progress, unsafe=unsafe)
     with Interrupt(progress).watch() as interrupt, open_target(target, seed=seed, model=model) as opened:
         serve = serve_facts(opened)
         gate = passing_gate(store, opened.subject, serve["id"]) if probe.PERFORMANCE and not unsafe else None
@@ -100,6 +141,22 @@ def run_probe(
             return _carry_out(probe, chosen, session, run, unsafe)
 
 
+def _confirm(name: str, target: str, store: Store, progress: Progress, *, unsafe: bool) -> Artifact:
+    before = earlier_runs(store, name, parse_target(target).subject)
+    newest = before[-1]
+    simulated = newest.clock == "virtual"
+    seed = 1 + max(run.parameters["seed"] for run in before) if simulated else newest.parameters["seed"]
+    if not simulated:
+        with open_target(target) as opened:
+            require_fresh(before, serve_facts(opened)["id"], target)
+    values = {key: value for key, value in newest.parameters.items() if key not in ("seed", "unsafe")}
+    options: dict[str, Any] = {"target": target, "store": store, "seed": seed, "progress": progress}
+    if probe_named(name).PERFORMANCE and not unsafe:
+        run_probe(needle_gate.NAME, **options)
+    again = run_probe(name, unsafe=unsafe, **options, **values)
+    return seal_confirmation(store, [*before, again])
+
+
 def _carry_out(probe: ModuleType, chosen: Any, session: Session, run: Run, unsafe: bool) -> Artifact:
     session.progress.begin(probe.NAME, whole(probe.plan(chosen)))
     verdict: dict[str, Any] = {"ok": False, "reasons": ["stopped"]}
@@ -112,6 +169,7 @@ def _carry_out(probe: ModuleType, chosen: Any, session: Session, run: Run, unsaf
         reasons = ["unsafe: measured without a passing needle-gate", *verdict["reasons"]]
         verdict |= {"ok": False, "tainted": True, "reasons": reasons}
     run.serve.update(serve_facts(session.target))
+    verdict |= {"standing": SEEN_ON_ONE, "serves": [run.serve["id"]]}
     return run.seal(verdict)
 
 
@@ -151,5 +209,6 @@ def passing_gate(store: Store, subject: str, serve_id: str) -> Artifact | None:
         if gate.verdict.get("ok")
         and gate.serve.get("id") == serve_id
         and max(gate.parameters["concurrency"]) > 1
+        and not gate.parameters.get("experiment")
     ]
     return max(passed, key=lambda gate: (gate.verdict["total"], gate.seal), default=None)

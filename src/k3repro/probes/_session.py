@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from k3repro.client import Request, RequestRecord, SelfTest, run_wave
+from k3repro.client import Request, RequestRecord, SelfTest
 from k3repro.errors import InvalidRun
-from k3repro.probes import checks
+from k3repro.probes import attend, checks
+from k3repro.probes.attend import Headroom, Observer
 from k3repro.probes.interrupt import Interrupt
 from k3repro.probes.plan import CALIBRATION_WORDS, Rung, calibration, canary
 from k3repro.probes.progress import Progress
-from k3repro.probes.prompts import GENERATOR, Sizing, filler, words_digest
+from k3repro.probes.prompts import GENERATOR, Sizing, filler, tag, words_digest
 from k3repro.store import Run
 
 Build = Callable[[str, int], str]
@@ -21,7 +22,7 @@ _TIMES = ("intended_ns", "sent_ns", "first_token_ns", "last_token_ns", "done_ns"
 
 def plain_prompt(seed: str, words: int) -> str:
     """Filler and nothing else; the seed stands first, so that no two prompts share a prefix."""
-    return f"[{seed}] {' '.join(filler(seed, words))}"
+    return f"{tag(seed)} {' '.join(filler(seed, words))}"
 
 
 class Session:
@@ -55,6 +56,7 @@ class Session:
         self._interrupt = interrupt
         self._selftest = selftest
         self._position = 0
+        self._generator = GENERATOR
         self._offset = (
             0 if self.virtual else max((row["done_ns"] or 0 for row in run.rows("requests")), default=0)
         )
@@ -63,8 +65,9 @@ class Session:
         """The seed of one prompt: run seed, nonce and request id."""
         return "/".join(filter(None, (str(self.seed), self.nonce, request_id)))
 
-    def calibrate(self, build: Build = plain_prompt) -> None:
+    def calibrate(self, build: Build = plain_prompt, generator: str = GENERATOR) -> None:
         """Learn from two requests how many tokens a word costs here, and record how prompts are built."""
+        self._generator = generator
         rung = calibration()
         ids = [f"{rung.name}-{words}" for words in CALIBRATION_WORDS]
         prompts = [
@@ -85,6 +88,11 @@ class Session:
                 raise InvalidRun(
                     reason, where=rung.name, fix="Relaunch the serve; a degraded serve is not measured."
                 )
+
+    def check(self, rung: Rung) -> bool:
+        """Send a canary wave outside a ladder; whether it was valid."""
+        self.rung(rung, self.requests(rung))
+        return bool(self._summary(rung.name)["valid"])
 
     def ladder(self, rungs: Sequence[Rung]) -> None:
         """A whole ladder of plain prompts: calibrate, canary, the rungs, canary."""
@@ -115,8 +123,13 @@ class Session:
         rung: Rung,
         requests: Sequence[Request],
         extra: Callable[[list[dict[str, Any]]], Rows] | None = None,
+        observer: Observer | None = None,
+        allow: frozenset[str] = frozenset(),
     ) -> list[dict[str, Any]]:
         """Send one wave and commit its rows in one piece; returns the rows of its requests.
+
+        `observer` looks at the engine's metrics meanwhile. `allow` names checks (`checks.Finding`) whose
+        failure is a result of this rung and not a fault of the instrument.
 
         Raises:
             InvalidRun: somebody asked to stop, or a resumed twin run does not give the committed rows again.
@@ -128,11 +141,12 @@ class Session:
             return committed
         self._interrupt.check(rung.name)
         self.progress.started(rung)
-        rows = self._send(rung, requests)
+        headroom = None if self.virtual else Headroom()
+        rows = self._send(rung, requests, headroom, observer)
         if rung.name in self.run.waves:
             self._same(rung, rows, committed)
         else:
-            summary = self._summarise(rung, position, rows)
+            summary = self._summarise(rung, position, rows, headroom, allow)
             self.run.commit(
                 rung.name, {"requests": rows, "rungs": [summary], **(extra(rows) if extra else {})}
             )
@@ -143,11 +157,22 @@ class Session:
         """The verdict over all rungs so far."""
         return checks.verdict(self.run.rows("rungs"), extra)
 
-    def _send(self, rung: Rung, requests: Sequence[Request]) -> list[dict[str, Any]]:
-        with self._interrupt.wave(rung, self.run):
+    def _send(
+        self,
+        rung: Rung,
+        requests: Sequence[Request],
+        headroom: Headroom | None,
+        observer: Observer | None,
+    ) -> list[dict[str, Any]]:
+        records: list[RequestRecord] = []
+        with self._interrupt.wave(rung, self.run) as flight:
             records = self.target.run(
-                run_wave, requests, concurrency=rung.concurrency, timeout_s=rung.timeout_s, wave=rung.name
-            )
+                attend.attended_wave, requests, headroom=headroom, observer=observer, on_record=flight.note,
+                concurrency=rung.concurrency, timeout_s=rung.timeout_s, stall_s=rung.stall_s, wave=rung.name,
+            )  # fmt: skip
+        if not records:  # drained by a first Ctrl-C, and nothing was left to send
+            order = {request.request_id: index for index, request in enumerate(requests)}
+            records = sorted(flight.records, key=lambda record: order[record.request_id])
         return [self._row(rung, record) for record in records]
 
     def _row(self, rung: Rung, record: Any) -> dict[str, Any]:
@@ -158,10 +183,17 @@ class Session:
             row[name] = None if row[name] is None else row[name] + self._offset
         return row
 
-    def _summarise(self, rung: Rung, position: int, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def _summarise(
+        self,
+        rung: Rung,
+        position: int,
+        rows: Sequence[Mapping[str, Any]],
+        headroom: Headroom | None,
+        allow: frozenset[str],
+    ) -> dict[str, Any]:
         records = [RequestRecord(**row) for row in rows]
         share = self._selftest.share(records) if self._selftest else None
-        return checks.summarise(rung, position, records, client_share=share)
+        return checks.summarise(rung, position, records, client_share=share, headroom=headroom, allow=allow)
 
     def _summary(self, rung: str) -> dict[str, Any]:
         return next(row for row in self.run.rows("rungs") if row["rung"] == rung)
@@ -189,7 +221,8 @@ class Session:
     def _construction(self, rows: Sequence[Mapping[str, Any]]) -> Rows:
         sizing = self._sizing(rows)
         row = {
-            "purpose": "all prompts", "generator": GENERATOR, "seed": str(self.seed), "nonce": self.nonce,
+            "purpose": "all prompts", "generator": self._generator, "seed": str(self.seed),
+            "nonce": self.nonce,
             "words_sha256": words_digest(),
             "overhead_tokens": sizing.overhead, "tokens_per_word": sizing.per_word,
         }  # fmt: skip

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from k3repro.client import CLIENT_SHARE_LIMIT, RequestRecord, WaveLoad, wave_load
+from k3repro.probes.attend import LAG_LIMIT_S, Headroom
 from k3repro.probes.plan import Rung
 from k3repro.units import order_free_sum
 
@@ -20,21 +21,24 @@ LIMITS = {
     "little": 0.05,  # relative difference of arrival rate x time in system and requests in flight
     "prompt_tokens": 0.05,  # relative distance of one request's prompt_tokens from the rung's target
     "prompt_tokens_mean": 0.02,  # the same for the mean over the rung
+    "prompt_tokens_slack": 8,  # tokens that a short prompt may be off whatever that is in percent
     "cached_tokens": 0.02,  # largest share of prompt tokens served from a prefix cache
     "client_share": CLIENT_SHARE_LIMIT,  # largest share of what the client can do on this machine
+    "client_lag_s": LAG_LIMIT_S,  # p99 of missed deadlines in the client's own loop
 }
 _NS = 1e-9
 
 
 @dataclass(slots=True)
 class Findings:
-    """Reasons collected while a rung is checked."""
+    """Reasons collected while a rung is checked; checks in `allow` may fail, that is what the rung asks."""
 
     reasons: list[str] = field(default_factory=list)
+    allow: frozenset[str] = frozenset()
 
-    def require(self, ok: bool, reason: str) -> None:
-        """Note `reason` unless `ok`."""
-        if not ok:
+    def require(self, ok: bool, reason: str, check: str = "") -> None:
+        """Note `reason` unless `ok`, or unless `check` is allowed to fail."""
+        if not ok and check not in self.allow:
             self.reasons.append(reason)
 
 
@@ -44,7 +48,8 @@ def summarise(
     records: Sequence[RequestRecord],
     *,
     client_share: float | None = None,
-    text: bool = True,
+    headroom: Headroom | None = None,
+    allow: frozenset[str] = frozenset(),
 ) -> dict[str, Any]:
     """The row of one rung: totals, rates and the validity verdict with its reasons.
 
@@ -58,7 +63,9 @@ def summarise(
     wall = _wall_s(records)
     little = _little(rung, done, load, wall)
     forced = tokens / (rung.requests * rung.output_tokens) if rung.forced else None
-    reasons = _reasons(rung, records, done, load, forced=forced, little=little, share=client_share)
+    found = _findings(rung, records, done, load, Findings(allow=allow), forced=forced, little=little)
+    _client(found, client_share, headroom)
+    reasons = found.reasons
     return {
         "rung": rung.name, "position": position, "measured": rung.measured, "concurrency": rung.concurrency,
         "requests": rung.requests, "prompt_tokens_target": rung.prompt_tokens,
@@ -68,6 +75,9 @@ def summarise(
         "total_tokens_per_s": (tokens + prompts) / wall if wall else None,
         "in_flight_plateau": load.achieved, "in_flight_peak": load.peak,
         "forced_ratio": forced, "little_ratio": little, "client_share": client_share,
+        "client_lag_s": headroom.lag_s if headroom else None,
+        "client_cpu_share": headroom.cpu_share if headroom else None,
+        "natural_stops": sum(_natural(record, rung) for record in done),
         "valid": not reasons, "reasons": reasons,
     }  # fmt: skip
 
@@ -85,57 +95,80 @@ def _little(rung: Rung, done: Sequence[RequestRecord], load: WaveLoad, wall: flo
     return rung.requests / wall * residence / load.mean_in_flight
 
 
-def _reasons(
+def _natural(record: RequestRecord, rung: Rung) -> bool:
+    inside = record.completion_tokens is not None and record.completion_tokens <= rung.output_tokens
+    return record.finish_reason == "stop" and inside
+
+
+def _findings(
     rung: Rung, records: Sequence[RequestRecord], done: Sequence[RequestRecord], load: WaveLoad,
-    *, forced: float | None, little: float | None, share: float | None,
-) -> list[str]:  # fmt: skip
-    found = Findings()
+    found: Findings, *, forced: float | None, little: float | None,
+) -> Findings:  # fmt: skip
     found.require(len(records) == rung.requests, f"{len(records)} records of {rung.requests} requests")
     found.require(
-        len(done) == len(records), f"{len(records) - len(done)} not completed: {_outcomes(records)}"
+        len(done) == len(records),
+        f"{len(records) - len(done)} not completed: {_outcomes(records)}",
+        "completion",
     )
     if forced is not None:
-        found.require(
-            abs(forced - 1) <= LIMITS["forced_tokens"], f"{forced:.3f} of the forced output tokens arrived"
-        )
+        off = abs(forced - 1) <= LIMITS["forced_tokens"]
+        found.require(off, f"{forced:.3f} of the forced output tokens arrived", "completion")
     asked = f"concurrency {rung.concurrency} asked, {load.achieved:.2f} in flight (peak {load.peak})"
-    found.require(load.ratio >= LIMITS["delivered_concurrency"], asked)
+    found.require(load.ratio >= LIMITS["delivered_concurrency"], asked, "concurrency")
     if little is not None:
-        found.require(abs(little - 1) <= LIMITS["little"], f"Little's law is off: ratio {little:.3f}")
-    found.reasons += prompt_reasons(rung, done)
+        found.require(
+            abs(little - 1) <= LIMITS["little"], f"Little's law is off: ratio {little:.3f}", "completion"
+        )
+    found.reasons += prompt_reasons(rung, done, found.allow)
+    return found
+
+
+def _client(found: Findings, share: float | None, headroom: Headroom | None) -> None:
+    """Was it the client that was measured? Its share of what it can do here, and how late its own timers
+    were.
+    """
     if share is not None:
         found.require(
             share <= LIMITS["client_share"], f"client-bound: {share:.0%} of what the client can do here"
         )
-    return found.reasons
+    lag = headroom.lag_s if headroom else None
+    if lag is not None:
+        found.require(lag <= LIMITS["client_lag_s"], f"client-bound: deadlines missed by {lag * 1000:.1f} ms")
 
 
-def prompt_reasons(rung: Rung, done: Sequence[RequestRecord]) -> list[str]:
+def prompt_reasons(
+    rung: Rung, done: Sequence[RequestRecord], allow: frozenset[str] = frozenset()
+) -> list[str]:
     """Prompt sizes against the rung's target, and how much of them came from a prefix cache."""
-    found = Findings()
+    found = Findings(allow=allow)
     counts = [record.prompt_tokens for record in done]
     known = [count for count in counts if count is not None]
     if rung.measured and known:
         off = [count for count in known if _off(count, rung) > LIMITS["prompt_tokens"]]
         example = f": for example {off[0]}" if off else ""
-        found.require(not off, f"{len(off)} prompts off target {rung.prompt_tokens}{example}")
+        found.require(not off, f"{len(off)} prompts off target {rung.prompt_tokens}{example}", "prompts")
         mean = order_free_sum(known) / len(known)
         found.require(
             bool(off) or _off(mean, rung) <= LIMITS["prompt_tokens_mean"],
             f"prompts have {mean:.0f} tokens on average, {rung.prompt_tokens} is the target",
+            "prompts",
         )
     found.require(None not in counts, f"{counts.count(None)} answers without usage.prompt_tokens")
     total = sum(count or 0 for count in counts)
     cached = sum(record.cached_tokens or 0 for record in done)
     share = cached / total if total else 0.0
     found.require(
-        share <= LIMITS["cached_tokens"], f"{share:.1%} of the prompt tokens came from a prefix cache"
+        share <= LIMITS["cached_tokens"],
+        f"{share:.1%} of the prompt tokens came from a prefix cache",
+        "cache",
     )
     return found.reasons
 
 
 def _off(tokens: float, rung: Rung) -> float:
-    return abs(tokens / rung.prompt_tokens - 1)
+    """Relative distance from the target; none within the slack that short prompts have."""
+    distance = abs(tokens - rung.prompt_tokens)
+    return 0.0 if distance <= LIMITS["prompt_tokens_slack"] else distance / rung.prompt_tokens
 
 
 def _outcomes(records: Sequence[RequestRecord]) -> str:

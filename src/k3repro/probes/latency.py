@@ -20,6 +20,7 @@ from k3repro.store import Schema
 
 NAME = "latency"
 PERFORMANCE = True
+P99_REQUESTS = 500  # units.stats: n (1 - q) of at least five
 SCHEMA = Schema((REQUESTS_TABLE, RUNGS_TABLE, CONSTRUCTION_TABLE))
 
 
@@ -31,6 +32,7 @@ class Parameters:
     osl: int = 256
     concurrency: tuple[int, ...] = (4, 8, 16, 32, 64, 128)
     requests: int = 100
+    p99: bool = False
     timeout_s: float = 1800.0
 
 
@@ -40,10 +42,11 @@ def plan(parameters: Parameters) -> list[Rung]:
         raise UsageError(
             "a latency ladder needs concurrencies and requests", fix="For example --concurrency 4,64."
         )
+    requests = max(parameters.requests, P99_REQUESTS) if parameters.p99 else parameters.requests
     return [
         Rung(f"con={c}#{wave}", c, c, parameters.isl, parameters.osl, timeout_s=parameters.timeout_s)
         for c in sorted(set(parameters.concurrency))
-        for wave in range(math.ceil(parameters.requests / c))
+        for wave in range(math.ceil(requests / c))
     ]
 
 

@@ -14,9 +14,10 @@ from typing import Any
 from k3repro.client import REQUESTS_TABLE, Request
 from k3repro.errors import UsageError
 from k3repro.probes._session import Session
-from k3repro.probes.needles import HIT, Asked, Needle, Score, needles, score, signature
+from k3repro.probes.needles import HIT, Asked, Needle, Score, needles, preamble, score
 from k3repro.probes.plan import Rung
-from k3repro.probes.prompts import filler, insert
+from k3repro.probes.prompts import GENERATOR, REPEATED, filler, insert, repeated, tag
+from k3repro.probes.signature import signature
 from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
 from k3repro.store import Column, Schema, Table
 from k3repro.units import failure_rate_bound, format_decimal, requests_for_rate
@@ -35,6 +36,7 @@ NEEDLES_TABLE = Table(
         Column("depth", "DOUBLE", doc="place in the haystack, 0 start to 1 end"),
         Column("reply", "VARCHAR", doc="what came back, cut at 200 characters"),
         Column("outcome", "VARCHAR", doc="hit, miss, leak, foreign, capped, failed"),
+        Column("eaten_by", "VARCHAR", doc="what ate the token cap of a capped reply; empty otherwise"),
     ),
     doc="One row per needle: what was hidden, what was asked, what came back.",
 )
@@ -50,17 +52,23 @@ LEAKS_TABLE = Table(
     doc="Contamination matrix in long form: whose needle leaked where. No row, no leak.",
 )
 SCHEMA = Schema((REQUESTS_TABLE, RUNGS_TABLE, CONSTRUCTION_TABLE, NEEDLES_TABLE, LEAKS_TABLE))
+EXPERIMENTS = ("", "repetitive-filler")
 DEPTHS = (0.5, 0.1, 0.9, 0.3, 0.7)
 
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Context in tokens, one rung per concurrency, the failure rate to rule out (0: as planned)."""
+    """Context in tokens, one rung per concurrency, the failure rate to rule out (0: as planned).
+
+    `reuse` asks so many needles per place in flight, which separates a transport race from a recycled state.
+    """
 
     context: int = 50_000
     concurrency: tuple[int, ...] = (1, 8, 16, 32)
     max_tokens: int = 64
     max_rate: float = 0.0
+    reuse: int = 1
+    experiment: str = ""
     timeout_s: float = 1800.0
 
 
@@ -69,50 +77,66 @@ def plan(parameters: Parameters) -> list[Rung]:
     ladder = list(parameters.concurrency)
     if not ladder:
         raise UsageError("a gate needs a concurrency", fix="For example --concurrency 1,8,16,32.")
+    if parameters.reuse < 1:
+        raise UsageError("reuse is at least 1", fix="For example --reuse 4.")
+    if parameters.experiment not in EXPERIMENTS:
+        raise UsageError(
+            f"no experiment {parameters.experiment!r}", fix=f"Known: {', '.join(EXPERIMENTS[1:])}."
+        )
     wanted = requests_for_rate(parameters.max_rate) if parameters.max_rate else 0
-    missing = max(0, wanted - sum(ladder))
+    missing = max(0, wanted - sum(ladder) * parameters.reuse)
     ladder += [min(max(ladder), missing - done) for done in range(0, missing, max(ladder))]
     return [
         Rung(
-            f"gate-{index}-con={c}",
-            c,
-            c,
-            parameters.context,
-            parameters.max_tokens,
-            False,
-            parameters.timeout_s,
+            f"gate-{index}-con={c}", c, c * parameters.reuse if index < len(parameters.concurrency) else c,
+            parameters.context, parameters.max_tokens, False, parameters.timeout_s,
         )
         for index, c in enumerate(ladder)
-    ]
+    ]  # fmt: skip
 
 
-def gate_prompt(seed: str, words: int, needle: Needle, depth: float) -> str:
-    """A haystack of `words` words with the needle at `depth`, then the question; the seed stands first."""
-    hay = insert(filler(seed, words), needle.sentence, depth)
-    return f"[{seed}] {' '.join(hay)}\n\n{needle.question}"
+@dataclass(frozen=True, slots=True)
+class Haystack:
+    """How the text around a needle is made; the repetitive kind exists only as a named experiment."""
+
+    experiment: str = ""
+
+    @property
+    def generator(self) -> str:
+        """What the construction table says of it."""
+        return REPEATED if self.experiment else GENERATOR
+
+    def prompt(self, seed: str, words: int, needle: Needle, depth: float) -> str:
+        """`words` words with the needle at `depth`, then the question; the seed stands first."""
+        text = repeated(words) if self.experiment else filler(seed, words)
+        return f"{tag(seed)} {' '.join(insert(text, needle.sentence, depth))}\n\n{needle.question}"
 
 
 def procedure(session: Session, parameters: Parameters) -> None:
     """Calibrate on prompts of the gate's own form, canary, the waves, canary."""
     rungs = plan(parameters)
+    haystack = Haystack(parameters.experiment)
     hidden = needles(session.prompt_seed("needles"), sum(rung.requests for rung in rungs) + 1)
     session.keep_text = True
-    session.calibrate(lambda seed, words: gate_prompt(seed, words, hidden[-1], 0.5))
+    session.calibrate(lambda seed, words: haystack.prompt(seed, words, hidden[-1], 0.5), haystack.generator)
     session.canary("before")
     pool = iter(hidden)
     for rung in rungs:
-        _wave(session, rung, [next(pool) for _ in range(rung.requests)])
+        _wave(session, rung, [next(pool) for _ in range(rung.requests)], haystack)
     session.canary("after")
 
 
-def _wave(session: Session, rung: Rung, hidden: Sequence[Needle]) -> None:
+def _wave(session: Session, rung: Rung, hidden: Sequence[Needle], haystack: Haystack) -> None:
     words, cap = session.sizing.words(rung.prompt_tokens), rung.output_tokens
     ids = [f"{rung.name}-{index:03d}" for index in range(rung.requests)]
     by_id = dict(zip(ids, hidden, strict=True))
     depths = {name: DEPTHS[index % len(DEPTHS)] for index, name in enumerate(ids)}
     requests = [
         Request(
-            name, gate_prompt(session.prompt_seed(name), words, needle, depths[name]), cap, ignore_eos=False
+            name,
+            haystack.prompt(session.prompt_seed(name), words, needle, depths[name]),
+            cap,
+            ignore_eos=False,
         )
         for name, needle in by_id.items()
     ]
@@ -121,7 +145,8 @@ def _wave(session: Session, rung: Rung, hidden: Sequence[Needle]) -> None:
         earlier = list(_asked(session))
         asked = [_ask(row, by_id[row["request_id"]]) for row in rows]
         scores = score([*earlier, *asked])[len(earlier) :]
-        return _rows(rung, asked, scores, depths)
+        counted = {row["request_id"]: row["completion_tokens"] for row in rows}
+        return _rows(rung, asked, scores, depths, counted)
 
     session.rung(rung, requests, extra=scored)
 
@@ -140,13 +165,18 @@ def _ask(row: Mapping[str, Any], needle: Needle) -> Asked:
 
 
 def _rows(
-    rung: Rung, asked: Sequence[Asked], scores: Sequence[Score], depths: Mapping[str, float]
+    rung: Rung,
+    asked: Sequence[Asked],
+    scores: Sequence[Score],
+    depths: Mapping[str, float],
+    counted: Mapping[str, int | None],
 ) -> dict[str, list[dict[str, Any]]]:
     found = [
         {
             "request_id": entry.request_id, "wave": rung.name, "concurrency": rung.concurrency,
             "needle_key": entry.needle.key, "code": entry.needle.code, "depth": depths[entry.request_id],
             "reply": entry.text[:200], "outcome": result.outcome,
+            "eaten_by": preamble(entry.text, counted[entry.request_id]) if result.outcome == "capped" else "",
         }
         for entry, result in zip(asked, scores, strict=True)
     ]  # fmt: skip
@@ -169,7 +199,10 @@ def verdict(session: Session, parameters: Parameters) -> dict[str, Any]:
     rows = session.run.rows("needles")
     counts = Counter(row["outcome"] for row in rows)
     passed, total = counts[HIT], len(rows)
-    reasons = [_reason(outcome, count) for outcome, count in sorted(counts.items()) if outcome != HIT]
+    eaten = ", ".join(sorted({row["eaten_by"] for row in rows} - {""}))
+    reasons = [explain(outcome, count, eaten) for outcome, count in sorted(counts.items()) if outcome != HIT]
+    if parameters.experiment:
+        reasons.append(f"experiment {parameters.experiment}: not a gate")
     bound = failure_rate_bound(passed, total)
     # At the planned size no failure gives exactly the asked rate; the margin is the last rounded digit.
     if parameters.max_rate and bound > parameters.max_rate * (1 + 1e-9):
@@ -187,15 +220,17 @@ def verdict(session: Session, parameters: Parameters) -> dict[str, Any]:
 def _signature(session: Session) -> str:
     asked = list(_asked(session))
     concurrency = {row["request_id"]: row["concurrency"] for row in session.run.rows("needles")}
-    return signature(score(asked), concurrency)
+    return signature(asked, score(asked), concurrency)
 
 
-def _reason(outcome: str, count: int) -> str:
+def explain(outcome: str, count: int, eaten_by: str = "") -> str:
+    """One reason in words: how many needles ended like this."""
     what = {
         "miss": "answered without the needle",
         "leak": "answered with another request's needle (table leaks says whose)",
         "foreign": "answered with a code that nobody in this run asked for",
-        "capped": "cut by the token cap before any code: raise --max-tokens, this is not a miss",
+        "capped": f"cut by the token cap before any code ({eaten_by or 'no code yet'}): raise --max-tokens, "
+        "this is not a miss",
         "failed": "did not complete",
     }[outcome]
     return f"{count} {what}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -126,19 +126,20 @@ def _leak(asker: Asked, owner: Asked) -> Leak:
     return Leak(asker.request_id, owner.request_id, owner.needle.code, timing)
 
 
-def signature(scores: Iterable[Score], concurrency: Mapping[str, int]) -> str:
-    """What the pattern of failures points at; a pointer for the next experiment, not a diagnosis.
+_PREAMBLES = re.compile(
+    r"\A\s*(?:<\|?(?:think|begin|start|im_start|assistant|channel|reasoning)"
+    r"|(?:okay|ok|so|well|hmm|let me|we need|i need|the user)\b)",
+    re.IGNORECASE,
+)
 
-    `concurrency`: request id -> concurrency of its wave.
+
+def preamble(text: str, tokens: int | None) -> str:
+    """What ate the token cap of a reply without a code: hidden tokens, a template's preamble, or prose.
+
+    `tokens`: completion tokens as the server counted. A reasoning parser hides what it takes out of the text.
     """
-    bad = [entry for entry in scores if entry.outcome in {MISS, LEAK, FOREIGN}]
-    if not bad:
-        return "clean"
-    timings = {leak.timing for entry in bad for leak in entry.leaks}
-    if timings == {"finished"}:
-        return "state recycled: replies carry needles of finished requests"
-    if "concurrent" in timings:
-        return "concurrent mix-up: replies carry needles of requests in flight at the same time"
-    if all(concurrency[entry.request_id] > 1 for entry in bad):
-        return "only under concurrency: transport or state of the serve, not the model"
-    return "also at concurrency one: the model, the prompt or the numerics"
+    if tokens and not text.strip():
+        return "tokens the server does not show, such as reasoning"
+    if _PREAMBLES.match(text):
+        return "a preamble of the chat template or of reasoning"
+    return "other words"

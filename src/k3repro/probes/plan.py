@@ -25,6 +25,7 @@ class Rung:
     forced: bool = True
     timeout_s: float = 1800.0
     measured: bool = True
+    stall_s: float = 300.0
 
     def __post_init__(self) -> None:
         for field in ("concurrency", "requests", "prompt_tokens", "output_tokens"):

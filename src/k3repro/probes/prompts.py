@@ -17,12 +17,21 @@ import numpy.typing as npt
 from k3repro.errors import InputError
 from k3repro.probes._words import ADJECTIVES, NOUNS, PLACES, VERBS
 
-GENERATOR = "k3repro.probes.prompts:filler/1"
+GENERATOR = "k3repro.probes.prompts:filler/2"
+
+REPEATED = "k3repro.probes.prompts:repeated/2"
 
 _SLOTS = 8
 _SELECT_BELOW, _CANDIDATES = 5_000, 12
 _PLACE_WORDS = np.array([place.count(" ") + 1 for place in PLACES])
 _TEMPLATE_WORDS = np.array([7, 6, 9, 5])
+
+
+def tag(seed: str) -> str:
+    """What stands first in a prompt, so that no two share a prefix; always of one length, so that sizes
+    agree.
+    """
+    return f"[{hashlib.sha256(seed.encode()).hexdigest()[:16]}]"
 
 
 def words_digest() -> str:
@@ -64,6 +73,32 @@ def filler(seed: str, words: int) -> list[str]:
     wanted = words * _mean_length()
     candidates = [sentences(f"{seed}#{n}", words) for n in range(_CANDIDATES)]
     return min(candidates, key=lambda text: abs(sum(map(len, text)) + len(text) - wanted))
+
+
+_REFRAIN = (
+    "The harbour was quiet that morning.",
+    "A grey boat lay at the end of the pier.",
+    "Nobody had come to mend the nets.",
+    "Gulls walked along the wall.",
+    "The tide came in and went out again.",
+)
+
+
+def repeated(words: int) -> list[str]:
+    """Five sentences over and over, with exactly `words` words: adversarial for linear attention, so
+    never the default.
+    """
+    if words < 1:
+        raise InputError(f"a haystack of {words} words cannot be built", fix="Ask for a longer prompt.")
+    counts = [sentence.count(" ") + 1 for sentence in _REFRAIN]
+    text: list[str] = []
+    left = words
+    while left > 0:
+        count = counts[len(text) % 5]
+        sentence = _REFRAIN[len(text) % 5]
+        text.append(sentence if count <= left else " ".join(sentence.split(" ")[:left]) + ".")
+        left -= count
+    return text
 
 
 @cache

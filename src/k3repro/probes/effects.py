@@ -1,0 +1,178 @@
+"""Comparisons as derivations: the effect of an A/B ablation with its interval, and the slot intervention."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from k3repro.errors import InputError
+from k3repro.probes.shapes import knee
+from k3repro.probes.slots import rates
+from k3repro.store import Artifact, Column, Schema, Table, derivation
+from k3repro.units import order_free_sum, student_t_quantile
+
+EFFECT_TABLE = Table(
+    "effect",
+    (
+        Column("concurrency", "INT64", unit="requests"),
+        Column("side_a", "VARCHAR"),
+        Column("side_b", "VARCHAR"),
+        Column("n_a", "INT64", doc="serves of side A"),
+        Column("n_b", "INT64", doc="serves of side B"),
+        Column("rate_a", "DOUBLE", unit="tokens/s", doc="mean over serves"),
+        Column("rate_b", "DOUBLE", unit="tokens/s", doc="mean over serves"),
+        Column("cv_a", "DOUBLE", doc="coefficient of variation between serves; NULL with one"),
+        Column("cv_b", "DOUBLE", doc="coefficient of variation between serves; NULL with one"),
+        Column("effect", "DOUBLE", doc="rate_b / rate_a - 1"),
+        Column(
+            "effect_low", "DOUBLE", doc="95 % interval over serves (Welch); NULL below three serves a side"
+        ),
+        Column(
+            "effect_high", "DOUBLE", doc="95 % interval over serves (Welch); NULL below three serves a side"
+        ),
+        Column("standing", "VARCHAR", doc="what may be said of it"),
+    ),
+    key=("concurrency",),
+    doc="Output rate of both sides per concurrency, and the relative difference.",
+)
+_FEWEST = 3
+_CONFIDENCE = 0.95
+
+
+@derivation(name="ablation-effect", schema=Schema((EFFECT_TABLE,)))
+def effect(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    """B against A per concurrency; an interval from three serves a side on.
+
+    Raises:
+        InputError: not two sides, or not the same shape on both.
+    """
+    first, second = _sides(inputs)
+    _same_shape(inputs, apart={"side", "restart", "seed"})
+    a, b = ([dict(rates(x.rows("rungs"))) for x in side] for side in (first, second))
+    shared = set.intersection(*(set(found) for found in a + b))
+    names = (first[0].subject, second[0].subject)
+    rows = [_row(c, names, [x[c] for x in a], [x[c] for x in b]) for c in sorted(shared)]
+    return {"effect": rows}
+
+
+def _row(c: int, names: tuple[str, str], a: Sequence[float], b: Sequence[float]) -> dict[str, Any]:
+    low, high = _interval(a, b)
+    if low is None or high is None:
+        standing = f"within {min(len(a), len(b))} serve a side: no interval, no claim"
+    else:
+        standing = "differs" if low > 0 or high < 0 else "no difference shown"
+    return {
+        "concurrency": c, "side_a": names[0], "side_b": names[1], "n_a": len(a), "n_b": len(b),
+        "rate_a": _mean(a), "rate_b": _mean(b), "cv_a": _cv(a), "cv_b": _cv(b),
+        "effect": _mean(b) / _mean(a) - 1, "effect_low": low, "effect_high": high, "standing": standing,
+    }  # fmt: skip
+
+
+def _mean(values: Sequence[float]) -> float:
+    return order_free_sum(values) / len(values)
+
+
+def _variance(values: Sequence[float]) -> float:
+    mean = _mean(values)
+    return order_free_sum((value - mean) ** 2 for value in values) / (len(values) - 1)
+
+
+def _cv(values: Sequence[float]) -> float | None:
+    return math.sqrt(_variance(values)) / _mean(values) if len(values) > 1 else None
+
+
+def _interval(a: Sequence[float], b: Sequence[float]) -> tuple[float | None, float | None]:
+    """Welch's interval of mean(b) - mean(a), relative to mean(a); degrees of freedom rounded down."""
+    if min(len(a), len(b)) < _FEWEST:
+        return None, None
+    parts = [_variance(side) / len(side) for side in (a, b)]
+    spread = sum(parts)
+    if spread == 0:
+        difference = _mean(b) / _mean(a) - 1
+        return difference, difference
+    below = sum(part**2 / (len(side) - 1) for part, side in zip(parts, (a, b), strict=True))
+    half = student_t_quantile((1 + _CONFIDENCE) / 2, max(1, math.floor(spread**2 / below))) * math.sqrt(
+        spread
+    )
+    difference = _mean(b) - _mean(a)
+    return (difference - half) / _mean(a), (difference + half) / _mean(a)
+
+
+SLOTS_TABLE = Table(
+    "slots",
+    (
+        Column("concurrency", "INT64", unit="requests"),
+        Column("low_target", "VARCHAR"),
+        Column("high_target", "VARCHAR"),
+        Column("low_max_num_seqs", "INT64", doc="NULL: not known"),
+        Column("high_max_num_seqs", "INT64", doc="NULL: not known"),
+        Column("low_rate", "DOUBLE", unit="tokens/s"),
+        Column("high_rate", "DOUBLE", unit="tokens/s"),
+        Column("low_gain", "DOUBLE", doc="over the rung before; NULL at the first"),
+        Column("high_gain", "DOUBLE", doc="over the rung before; NULL at the first"),
+        Column("low_knee", "INT64", unit="requests", doc="NULL: none within the ladder"),
+        Column("high_knee", "INT64", unit="requests", doc="NULL: none within the ladder"),
+        Column("standing", "VARCHAR"),
+    ),
+    key=("concurrency",),
+    doc="One pool at two slot ceilings: rates, gains per step, where the knee went (publication, Table 4).",
+)
+
+
+@derivation(name="slots-effect", schema=Schema((SLOTS_TABLE,)))
+def slot_effect(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    """The two sides beside each other, the lower ceiling first.
+
+    Raises:
+        InputError: not two sides, another shape, or another pool.
+    """
+    first, second = _sides(inputs)
+    _same_shape(inputs, apart={"max_num_seqs", "seed"})
+    low, high = sorted((first[0], second[0]), key=lambda x: (x.parameters["max_num_seqs"], x.subject))
+    a, b = dict(rates(low.rows("rungs"))), dict(rates(high.rows("rungs")))
+    knees = knee(sorted(a.items())), knee(sorted(b.items()))
+    moved = (
+        "the knee moved: slots set it"
+        if knees[0] is not None and knees[0] != knees[1]
+        else "the knee did not move"
+    )
+    common = {
+        "low_target": low.subject, "high_target": high.subject,
+        "low_max_num_seqs": low.parameters["max_num_seqs"] or None,
+        "high_max_num_seqs": high.parameters["max_num_seqs"] or None,
+        "low_knee": knees[0], "high_knee": knees[1], "standing": f"{moved}; one serve a side",
+    }  # fmt: skip
+    shared = sorted(set(a) & set(b))
+    before: list[int | None] = [None, *shared]
+    rows = [
+        common
+        | {
+            "concurrency": c,
+            "low_rate": a[c],
+            "high_rate": b[c],
+            "low_gain": _gain(a, p, c),
+            "high_gain": _gain(b, p, c),
+        }
+        for p, c in zip(before, shared, strict=False)
+    ]
+    return {"slots": rows}
+
+
+def _gain(found: Mapping[int, float], before: int | None, c: int) -> float | None:
+    return None if before is None else found[c] / found[before] - 1
+
+
+def _sides(artifacts: Sequence[Artifact]) -> tuple[list[Artifact], list[Artifact]]:
+    subjects = list(dict.fromkeys(artifact.subject for artifact in artifacts))
+    if len(subjects) != 2:
+        raise InputError(f"a comparison has two sides, not {len(subjects)}")
+    first, second = ([x for x in artifacts if x.subject == subject] for subject in subjects)
+    return first, second
+
+
+def _same_shape(artifacts: Sequence[Artifact], apart: set[str]) -> None:
+    shapes = {str(sorted((k, v) for k, v in x.parameters.items() if k not in apart)) for x in artifacts}
+    if len(shapes) > 1:
+        fix = "Measure both with the same shape, pool and ladder; only the setting under test may differ."
+        raise InputError("the sides were not measured alike", fix=fix)

@@ -1,0 +1,122 @@
+"""saturation: how many users until more of them bring nothing: short shapes, to a thousand users.
+
+A closed loop: each user sends its next request when the last one ends. The knee is where the output rate
+stops growing; beyond it only waiting grows, which the first-token times show.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from k3repro.client import REQUESTS_TABLE
+from k3repro.errors import UsageError
+from k3repro.probes._session import Session
+from k3repro.probes.plan import Rung
+from k3repro.probes.shapes import Shape, knee, parse_shape
+from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
+from k3repro.store import Column, Schema, Table
+from k3repro.units import quantile, quantile_supported
+
+NAME = "saturation"
+PERFORMANCE = True
+POINTS_TABLE = Table(
+    "points",
+    (
+        Column("rung", "VARCHAR"),
+        Column("shape", "VARCHAR", doc="input/output tokens"),
+        Column("users", "INT64", unit="requests", doc="in flight at once"),
+        Column("n_requests", "INT64", unit="requests"),
+        Column("output_tokens_per_s", "DOUBLE", unit="tokens/s"),
+        Column("ttft_p50_s", "DOUBLE", unit="s", doc="NULL where fewer than ten requests stand behind it"),
+    ),
+    key=("rung",),
+    doc="One row per rung of a saturation ladder.",
+)
+SCHEMA = Schema((REQUESTS_TABLE, RUNGS_TABLE, CONSTRUCTION_TABLE, POINTS_TABLE))
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Shapes, users (fine steps from 500 on), and requests of each user."""
+
+    shape: tuple[str, ...] = ("500/200", "2048/512")
+    users: tuple[int, ...] = (
+        1,
+        50,
+        100,
+        200,
+        300,
+        400,
+        500,
+        550,
+        600,
+        650,
+        700,
+        750,
+        800,
+        850,
+        900,
+        950,
+        1000,
+    )
+    per_user: int = 1
+    timeout_s: float = 3600.0
+
+
+def _ladder(parameters: Parameters) -> list[tuple[Shape, Rung]]:
+    shapes = [parse_shape(text) for text in parameters.shape]
+    if not shapes or len(set(parameters.users)) < 2 or parameters.per_user < 1:
+        raise UsageError(
+            "saturation needs a shape and two numbers of users", fix="--shape 500/200 --users 1,500,1000"
+        )
+    return [
+        (shape, Rung(f"users={users}@{shape.name}", users, users * parameters.per_user, shape.isl, shape.osl,
+                     timeout_s=parameters.timeout_s))
+        for shape in shapes
+        for users in sorted(set(parameters.users))
+    ]  # fmt: skip
+
+
+def plan(parameters: Parameters) -> list[Rung]:
+    """Each shape from few users to many."""
+    return [rung for _, rung in _ladder(parameters)]
+
+
+def procedure(session: Session, parameters: Parameters) -> None:
+    """Calibrate, canary, the ladders, canary."""
+    session.calibrate()
+    session.canary("before")
+    for shape, rung in _ladder(parameters):
+        session.rung(rung, session.requests(rung), extra=partial(_points, shape, rung))
+    session.canary("after")
+
+
+def _points(shape: Shape, rung: Rung, rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    return {"points": [_point(shape, rung, rows)]}
+
+
+def _point(shape: Shape, rung: Rung, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    done = [row for row in rows if row["outcome"] == "completed"]
+    waits = [(row["first_token_ns"] - row["sent_ns"]) / 1e9 for row in done if row["first_token_ns"]]
+    wall = (max(row["done_ns"] for row in rows) - min(row["sent_ns"] for row in rows)) / 1e9
+    tokens = sum(row["completion_tokens"] or 0 for row in done)
+    return {
+        "rung": rung.name, "shape": shape.name, "users": rung.concurrency, "n_requests": len(done),
+        "output_tokens_per_s": tokens / wall if wall else None,
+        "ttft_p50_s": quantile(waits, 0.5) if quantile_supported(0.5, len(waits)) else None,
+    }  # fmt: skip
+
+
+def verdict(session: Session, parameters: Parameters) -> dict[str, Any]:
+    """Valid when every rung is; the knee of each shape, None where the rate still grows at the last rung."""
+    valid = {row["rung"] for row in session.run.rows("rungs") if row["valid"]}
+    rows = [row for row in session.run.rows("points") if row["rung"] in valid]
+    knees = {
+        shape: knee(
+            [(row["users"], row["output_tokens_per_s"] or 0.0) for row in rows if row["shape"] == shape]
+        )
+        for shape in sorted({row["shape"] for row in rows})
+    }
+    return session.verdict() | {"knees": knees}
