@@ -1,0 +1,51 @@
+"""The same seed gives the same rows in another process, with other hashes and without vector instructions."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from numpy._core import _multiarray_umath as numpy_build
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from k3repro.probes import run_probe
+from k3repro.publications import read_publication, transcribe
+from k3repro.store import Store
+from k3repro.twin.calibration import calibrate
+from k3repro.twin.fidelity import fidelity
+
+store = Store(Path(sys.argv[1]))
+printed = {a.name: a for a in transcribe(read_publication(Path(sys.argv[2])), store)}
+fitted = store.derive(calibrate, [printed["published-decode"]], subject="twin")
+names = ("published-decode", "published-capacity", "published-agentic")
+judged = store.derive(fidelity, [fitted, *(printed[name] for name in names)], subject="twin")
+gate = run_probe("needle-gate", target="twin:mi300x", store=store, seed=11, context=600, concurrency=(1, 8))
+rungs = run_probe(
+    "envelope", target="twin:mi300x", store=store, seed=11, isl=1024, osl=24, concurrency=(1, 96)
+)
+sick = run_probe(
+    "needle-gate", target="twin:mi325x?defect=kv-write-race,state-recycle,clock-skew", store=store, seed=11,
+    context=600, concurrency=(1, 8, 16),
+)
+for artifact in (fitted, judged, gate, rungs, sick):
+    print(artifact.name, artifact.data)
+"""
+PRINTED = Path(__file__).parents[2] / "artifacts" / "publications" / "amd-di-kimi-k3.toml"
+
+
+def _digests(folder: Path, **environment: str) -> str:
+    env = {**os.environ, **environment}
+    command = [sys.executable, "-c", PROGRAM, str(folder), str(PRINTED)]
+    return subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout
+
+
+def test_digests_do_not_depend_on_process_hashes_or_cpu(tmp_path: Path) -> None:
+    features = [name for name in numpy_build.__cpu_dispatch__ if numpy_build.__cpu_features__.get(name)]
+    plain = _digests(tmp_path / "a", PYTHONHASHSEED="0")
+    other = _digests(tmp_path / "b", PYTHONHASHSEED="4242", NPY_DISABLE_CPU_FEATURES=",".join(features))
+    assert plain == other
+    assert len(plain.splitlines()) == 5
