@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "requant": ("k3repro.cli.requant:requant", "Convert an MXFP4 checkpoint to int4, shard by shard."),
     "run": ("k3repro.cli.run:run", "Run a pipeline: notebooks in, sealed artifacts out."),
     "selftest": ("k3repro.cli.selftest:selftest", "Measure the client against a zero-delay server."),
+    "serve": ("k3repro.cli.serve:serve", "Records of serves: adopt a running one by its URL, show them."),
     "site": ("k3repro.cli.site:site", "Build and serve the static report."),
     "twin": ("k3repro.cli.twin:twin", "Serve the simulated cluster over HTTP."),
 }
