@@ -199,3 +199,17 @@ def test_a_sparse_fixture_is_a_real_safetensors_file(tmp_path: Path) -> None:
 def test_a_fixture_does_not_overwrite(folder: Path) -> None:
     with pytest.raises(InputError, match="already holds"):
         write_fixture(MODEL, folder)
+
+
+@pytest.mark.parametrize("total", ["Infinity", "-Infinity", "NaN", "-1", "1e30", "1" + 30 * "0"])
+def test_an_index_with_an_absurd_total(tmp_path: Path, total: str) -> None:
+    index = f'{{"metadata": {{"total_size": {total}}}, "weight_map": {{"a": "s.safetensors"}}}}'
+    (tmp_path / INDEX).write_text(index)
+    with pytest.raises(InputError, match="claims a size"):
+        checkpoint_of_headers(str(tmp_path))
+
+
+def test_an_index_with_a_name_that_no_disk_holds(tmp_path: Path) -> None:
+    (tmp_path / INDEX).write_text(json.dumps({"weight_map": {"a": "x" * 5000}}))
+    with pytest.raises(InputError, match="no file name"):
+        checkpoint_of_headers(str(tmp_path))

@@ -18,14 +18,17 @@ FIRST_READ = 128 * 1024
 
 CONCURRENCY = 8
 _INDEX_LIMIT = 256 * 1024 * 1024
-_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
+_RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19})")
 
 
 def shown(url: str) -> str:
     """A URL as messages show it: without user, password, query or fragment."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    return urlunsplit((parts.scheme, f"{host}:{parts.port}" if parts.port else host, parts.path, "", ""))
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise InputError(f"this is not a URL: {error}", fix="Write it like https://host/path.") from None
+    return urlunsplit((parts.scheme, f"{host}:{port}" if port else host, parts.path, "", ""))
 
 
 def read_remote(source: str, *, progress: Callable[[str], None] | None = None) -> Iterator[Header]:
@@ -35,6 +38,7 @@ def read_remote(source: str, *, progress: Callable[[str], None] | None = None) -
         TargetError: unreachable, an HTTP error, or no range requests.
         InputError: a malformed header or index.
     """
+    shown(source)
     return iter(asyncio.run(_read_all(source, progress)))
 
 
@@ -101,8 +105,12 @@ async def _header(
         length = header_length(first, where, size)
         raw = first[8 : 8 + length]
         if len(raw) < length:
-            rest, _ = await _range(session, url, 8 + len(raw), length - len(raw))
+            rest, again = await _range(session, url, 8 + len(raw), length - len(raw))
             raw += rest
+            if again != size:
+                raise TargetError(
+                    f"the file changed while it was read: {size:,} bytes, then {again:,}", where=where
+                )
     if progress:
         progress(where.rsplit("/", 1)[-1])
     if len(raw) != length:
@@ -123,12 +131,20 @@ async def _range(session: aiohttp.ClientSession, url: str, begin: int, count: in
                 )
             if response.status != 206:
                 raise _status(response.status, where)
-            place = _RANGE.fullmatch(response.headers.get("Content-Range", "").strip())
-            if place is None or int(place[1]) != begin:
-                raise TargetError("the server answers with another range than asked", where=where)
-            return await response.content.readexactly(int(place[2]) - begin + 1), int(place[3])
+            size = _checked_range(response.headers.get("Content-Range", ""), begin, count, where)
+            return await response.content.readexactly(min(count, size - begin)), size
     except (aiohttp.ClientError, TimeoutError, asyncio.IncompleteReadError, OSError) as error:
         raise _unreachable(error, where) from None
+
+
+def _checked_range(header: str, begin: int, count: int, where: str) -> int:
+    """The file's size, if the server sends exactly what was asked for: never more, less only at the end."""
+    place = _RANGE.fullmatch(header.strip())
+    if place is not None:
+        first, last, size = (int(number) for number in place.groups())
+        if first == begin and first <= last == min(begin + count, size) - 1:
+            return size
+    raise TargetError("the server answers with another range than asked", where=where)
 
 
 async def _whole(session: aiohttp.ClientSession, url: str) -> bytes:
@@ -157,9 +173,10 @@ def _status(status: int, where: str) -> TargetError:
 
 
 def _unreachable(error: BaseException, where: str) -> TargetError:
-    return TargetError(
-        f"cannot be read: {error or type(error).__name__}", where=where, fix="Check URL and network."
-    )
+    # aiohttp puts the whole URL into most messages, user and query included; only these are free of it.
+    plain = isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ClientPayloadError, OSError))
+    why = str(error) if plain and str(error) else type(error).__name__
+    return TargetError(f"cannot be read: {why}", where=where, fix="Check URL and network.")
 
 
 def _join(base: str, name: str) -> str:

@@ -13,6 +13,7 @@ from k3repro.errors import InputError
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
+_LONGEST = 240
 _FIX = "Give a .safetensors file, a folder of them, an index .json, or the URL of one."
 
 
@@ -46,9 +47,20 @@ def parse_index(raw: bytes, where: str) -> Index:
     for shard in set(shards.values()):
         if shard != Path(shard).name or shard in ("", ".", "..") or "\\" in shard:
             raise InputError(f"the index names a shard outside its folder: {shard!r}", where=where)
+        if len(shard.encode(errors="replace")) > _LONGEST:
+            raise InputError(f"the index names a shard that is no file name: {shard[:40]!r}", where=where)
     metadata = data.get("metadata")
     total = metadata.get("total_size") if isinstance(metadata, dict) else None
-    return Index(where, shards, int(total) if isinstance(total, (int, float)) else None)
+    return Index(where, shards, _total(total, where))
+
+
+def _total(total: Any, where: str) -> int | None:
+    """The claimed size; some writers store it as a float, some as text, some not at all."""
+    if not isinstance(total, (int, float)) or isinstance(total, bool):
+        return None
+    if not 0 <= total < 2**63:
+        raise InputError(f"the index claims a size of {total} bytes", where=where, fix=_FIX)
+    return int(total)
 
 
 def read_headers(source: str, *, progress: Callable[[str], None] | None = None) -> Iterator[Header]:
