@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -250,12 +253,16 @@ def test_an_accepted_path_reaches_the_engine_as_one_word(path: str) -> None:
         cluster = parse_cluster(TEXT.replace("/data/models/Kimi-K3", path), "c.toml")
     except SpecError:
         return
-    made = make_plan(load_recipe(cluster.recipe), cluster)
-    script = hand_scripts(made)["10-prefill_worker.sh"]
-    echoed = script.replace("id=$(docker ", "id=$(printf '%s\\n' ").replace("[ -f ", "true || [ -f ")
-    echoed = echoed.replace("mkdir -p", ": mkdir -p").replace("if [ -e", "if false && [ -e")
-    run = subprocess.run(["sh", "-c", echoed], capture_output=True, text=True)
-    assert f"{path}:/model:ro" in run.stdout.splitlines()
+    with tempfile.TemporaryDirectory() as folder:
+        fake = Path(folder, "docker")
+        fake.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" > {folder}/words\n")
+        fake.chmod(0o755)
+        local = replace(cluster, logs=f"{folder}/l", cache=f"{folder}/c", userspace=())
+        script = hand_scripts(make_plan(load_recipe(cluster.recipe), local))["10-prefill_worker.sh"]
+        environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}"}
+        subprocess.run(["sh", "-c", script], check=True, capture_output=True, env=environment)
+        words = Path(folder, "words").read_text().splitlines()
+    assert f"{path}:/model:ro" in words
 
 
 @pytest.mark.parametrize(

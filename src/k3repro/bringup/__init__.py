@@ -1,34 +1,62 @@
 """Bring-up of a serve: plan, rules, preflight, launch, readiness, health, tear-down (docs/bringup.md)."""
 
 from k3repro.bringup._cluster import CLUSTER_KEYS, ROLES, Cluster, Mount, Node, load_cluster, parse_cluster
+from k3repro.bringup._down import Down, tear_down
+from k3repro.bringup._gate import gate_serve
 from k3repro.bringup._plan import Launch, Plan, RouterLaunch, container_argv, make_plan, router_argv
 from k3repro.bringup._recipe import SECTIONS, Choice, Knob, Recipe, load_recipe
+from k3repro.bringup._record import seal_bring_up
 from k3repro.bringup._router import Substitution, router_flags_of
+from k3repro.bringup._rules import RULES, Broken, Rule, check_plan
+from k3repro.bringup._rules_engine import EngineRule, engine_rules, judge, launch_facts
 from k3repro.bringup._script import dockerfile, hand_scripts, launch_script, router_script
+from k3repro.bringup._state import State, StateFile
+from k3repro.bringup._up import bring_up, cluster_text_of, first_errors, look_at
+from k3repro.bringup._watch import Owner, RoleStatus
 
 __all__ = [
     "CLUSTER_KEYS",
     "ROLES",
+    "RULES",
     "SECTIONS",
+    "Broken",
     "Choice",
     "Cluster",
+    "Down",
+    "EngineRule",
     "Knob",
     "Launch",
     "Mount",
     "Node",
+    "Owner",
     "Plan",
     "Recipe",
+    "RoleStatus",
     "RouterLaunch",
+    "Rule",
+    "State",
+    "StateFile",
     "Substitution",
+    "bring_up",
+    "check_plan",
+    "cluster_text_of",
     "container_argv",
     "dockerfile",
+    "engine_rules",
+    "first_errors",
+    "gate_serve",
     "hand_scripts",
+    "judge",
+    "launch_facts",
     "launch_script",
     "load_cluster",
     "load_recipe",
+    "look_at",
     "make_plan",
     "parse_cluster",
     "router_argv",
     "router_flags_of",
     "router_script",
+    "seal_bring_up",
+    "tear_down",
 ]

@@ -24,13 +24,23 @@ def tombstone(cluster: Cluster, serve: str) -> str:
     return f"{cluster.logs}/.stopped-{serve}"
 
 
+def run_file(cluster: Cluster, mark: str) -> str:
+    """Where a node keeps pid and start time of what runs under a mark.
+
+    The mark in the environment is not enough: engines and router set their process title over it.
+    """
+    return f"{cluster.logs}/.run-{mark}"
+
+
 def launch_script(launch: Launch, plan: Plan, serve: str, *, hold: bool = False) -> str:
     """Start one role on its node and print what identifies it. `hold`: stay until it ends (a Slurm step)."""
     cluster, mark = plan.cluster, mark_of(serve, launch.role)
     lines = _head(plan, serve, [cluster.logs, f"{cluster.cache}/{launch.node.pool}"])
+    lines += _keep(launch.log)
     if cluster.runtime == "process":
         env = [f"{name}={value}" for name, value in (*launch.env, (MARK, mark))]
-        return _lines(*lines, *_background(["env", *env, "setsid", *launch.engine], launch.log, hold))
+        argv = ["env", *env, "setsid", *launch.engine]
+        return _lines(*lines, *_background(argv, launch.log, run_file(cluster, mark), hold))
     # A library that is missing on the host would be mounted as an empty folder: look before docker does.
     for mount in cluster.userspace:
         file = shlex.quote(mount.host)
@@ -41,11 +51,22 @@ def launch_script(launch: Launch, plan: Plan, serve: str, *, hold: bool = False)
 def router_script(plan: Plan, serve: str, *, hold: bool = False) -> str:
     """Start the router beside the prefill master."""
     cluster = plan.cluster
-    lines = _head(plan, serve, [cluster.logs])
+    lines = [*_head(plan, serve, [cluster.logs]), *_keep(plan.router.log)]
+    mark = mark_of(serve, ROUTER)
     if cluster.runtime == "process":
-        argv = ["env", f"{MARK}={mark_of(serve, ROUTER)}", "setsid", *router_argv(plan)]
-        return _lines(*lines, *_background(argv, plan.router.log, hold))
+        argv = ["env", f"{MARK}={mark}", "setsid", *router_argv(plan)]
+        return _lines(*lines, *_background(argv, plan.router.log, run_file(cluster, mark), hold))
     return _lines(*lines, shlex.join(router_argv(plan)), f"echo '{STARTED}' router")
+
+
+def router_help_script(cluster: Cluster) -> str:
+    """Print the router's options, from where it will run."""
+    ask = shlex.join([*cluster.router, "--help"])
+    if cluster.runtime != "process":
+        ask = shlex.join(
+            [cluster.runtime, "run", "--rm", "--entrypoint", "/bin/sh", cluster.image, "-c", ask]
+        )
+    return _lines(ask)
 
 
 def _head(plan: Plan, serve: str, folders: list[str]) -> list[str]:
@@ -53,13 +74,21 @@ def _head(plan: Plan, serve: str, folders: list[str]) -> list[str]:
     return [
         "set -eu",
         f"mkdir -p -- {shlex.join(folders)}",
+        f"find {shlex.quote(plan.cluster.logs)} -maxdepth 1 -name '.stopped-*' -mmin +1440 -delete",
         f"if [ -e {stone} ]; then echo 'k3repro: this serve was taken down' >&2; exit 75; fi",
     ]
 
 
-def _background(argv: list[str], log: str, hold: bool) -> list[str]:
+def _keep(log: str) -> list[str]:
+    """The log of the serve before stays beside the new one; older ones go."""
+    file = shlex.quote(log)
+    return [f"[ ! -f {file} ] || mv -f {file} {shlex.quote(log + '.previous')}"]
+
+
+def _background(argv: list[str], log: str, run: str, hold: bool) -> list[str]:
     lines = [f"{shlex.join(argv)} > {shlex.quote(log)} 2>&1 < /dev/null &", "pid=$!"]
-    lines.append(f'echo "{STARTED} pid=$pid start=$({_START_TIME})"')
+    lines += [f"start=$({_START_TIME})", f'echo "$pid $start" > {shlex.quote(run)}']
+    lines.append(f'echo "{STARTED} pid=$pid start=$start"')
     return [*lines, "wait $pid || true"] if hold else lines
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
 from dataclasses import asdict
@@ -12,15 +13,22 @@ import click
 
 from k3repro.bringup import (
     Plan,
+    State,
+    StateFile,
+    bring_up,
+    check_plan,
+    cluster_text_of,
     container_argv,
     hand_scripts,
     load_cluster,
     load_recipe,
+    look_at,
     make_plan,
     router_argv,
     router_flags_of,
+    tear_down,
 )
-from k3repro.errors import UsageError
+from k3repro.errors import FindingError, GateFailed, UsageError
 
 _CLUSTER = click.option(
     "--cluster",
@@ -128,6 +136,7 @@ def plan_document(made: Plan) -> dict[str, Any]:
     return {
         "recipe": made.recipe.name, "cluster": made.cluster.name, "digest": made.digest, "steps": steps,
         "router": router, "substitutions": [item.as_dict() for item in made.substitutions],
+        "rules": [asdict(item) for item in check_plan(made)],
         "choices": [asdict(choice) for choice in made.recipe.choices],
     }  # fmt: skip
 
@@ -141,5 +150,146 @@ def _show(made: Plan) -> None:
     click.echo(shlex.join(router_argv(made)))
     for item in made.substitutions:
         click.echo(f"# router: {item.flag} {item.value}: {item.action}")
+    for broken in check_plan(made):
+        click.echo(f"# {broken.outcome}: [{broken.id}] {broken.what}. {broken.reason} {broken.fix}")
     for choice in made.recipe.choices:
         click.echo(f"# choice: {choice.topic}: follows the {choice.follows}. {choice.why}")
+
+
+@bringup.command()
+@_CLUSTER
+@_RECIPE
+@_SET
+@click.option(
+    "--gate/--no-gate", default=True, show_default=True, help="Run the needle gate before saying up."
+)
+@click.option(
+    "--gate-context", default=None, type=int, help="Context of the gate in tokens; the probe's own default."
+)
+@click.option("--unsafe", is_flag=True, help="Start although a rule denies the plan.")
+@_JSON
+def up(
+    cluster: str, recipe: str | None, settings: tuple[str, ...], gate: bool, gate_context: int | None,
+    unsafe: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Start workers, masters and router, prove that they answer, and gate them. Safe to repeat.
+
+    \b
+    Examples:
+      k3repro bringup up --cluster my.toml
+      k3repro bringup up --cluster my.toml --set layout.max_num_seqs=16 --no-gate --json
+    """
+    made = read_plan(cluster, recipe, settings)
+    _allowed(made, unsafe)
+    state = asyncio.run(bring_up(made, cluster_text_of(cluster), _say))
+    if gate and state.phase != "up":
+        _gate(made, state, gate_context)
+    elif not gate:
+        _say("not gated: performance probes will refuse this serve")
+    if as_json:
+        from k3repro.cli import emit
+
+        emit(asdict(state))
+
+
+def _allowed(made: Plan, unsafe: bool) -> None:
+    """Say what rules the plan breaks.
+
+    Raises:
+        FindingError: one that denies it, unless `unsafe`.
+    """
+    broken = check_plan(made)
+    for item in broken:
+        _say(f"{item.outcome}: [{item.id}] {item.what}. {item.reason} {item.fix}")
+    denied = sorted({item.id for item in broken if item.outcome == "deny"})
+    if denied and not unsafe:
+        raise FindingError(
+            f"rules deny this plan: {', '.join(denied)}", where=made.cluster.name,
+            fix="`k3repro bringup plan` explains each; --unsafe starts anyway.",
+        )  # fmt: skip
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)
+
+
+def _gate(made: Plan, state: State, context: int | None) -> None:
+    from k3repro.bringup import gate_serve
+
+    artifact = gate_serve(made, state, context)
+    if not artifact.verdict["ok"]:
+        raise GateFailed(
+            f"the needle gate failed: {'; '.join(artifact.verdict['reasons'])}", where=state.url,
+            fix="Relaunch all four: `k3repro bringup down`, then up. Trust no number of this serve.",
+        )  # fmt: skip
+    _say(f"up: gate passed, artifact {artifact.seal[:12]}")
+
+
+@bringup.command()
+@_CLUSTER
+@_JSON
+def status(cluster: str, as_json: bool) -> None:
+    """Say what runs on every node, and the first error of each.
+
+    \b
+    Examples:
+      k3repro bringup status --cluster my.toml
+      k3repro bringup status --cluster my.toml --json
+    """
+    loaded = load_cluster(cluster)
+    state = StateFile(loaded.name).load()
+    if state is None:
+        _answer(
+            {"cluster": loaded.name, "phase": "down"},
+            as_json,
+            f"{loaded.name}: nothing was started from here",
+        )
+        return
+    statuses = asyncio.run(look_at(state))
+    document = {"cluster": loaded.name, "serve": state.serve, "phase": state.phase, "url": state.url,
+                "roles": {role: asdict(item) for role, item in statuses.items()}}  # fmt: skip
+    lines = [f"{loaded.name}: serve {state.serve}, phase {state.phase}, {state.url}"]
+    for role, item in statuses.items():
+        cause = f"  line {item.root_cause[0]}: {item.root_cause[1]}" if item.root_cause else ""
+        lines.append(f"  {role:16} {item.node:12} {'alive' if item.alive else 'GONE '}{cause}")
+    _answer(document, as_json, "\n".join(lines))
+    if any(not item.alive for item in statuses.values()):
+        raise FindingError(
+            "a role is gone", where=loaded.name, fix="Relaunch all four: `k3repro bringup down`, then up."
+        )
+
+
+def _nothing(name: str, as_json: bool) -> tuple[dict[str, Any], bool, str]:
+    return {"cluster": name, "phase": "down"}, as_json, f"{name}: nothing was started from here"
+
+
+def _answer(document: dict[str, Any], as_json: bool, text: str) -> None:
+    if as_json:
+        from k3repro.cli import emit
+
+        emit(document)
+    else:
+        click.echo(text)
+
+
+@bringup.command()
+@_CLUSTER
+@click.option(
+    "--drain/--no-drain", default=True, show_default=True, help="Wait for requests in flight first."
+)
+@_JSON
+def down(cluster: str, drain: bool, as_json: bool) -> None:
+    """Stop what `up` started, in reverse order, and prove that it is gone. Nothing else is touched.
+
+    \b
+    Examples:
+      k3repro bringup down --cluster my.toml
+      k3repro bringup down --cluster my.toml --no-drain --json
+    """
+    name = load_cluster(cluster).name
+    report = asyncio.run(tear_down(name, _say, drain=drain))
+    if report is None:
+        _answer(*_nothing(name, as_json))
+        return
+    text = f"{name}: serve {report.serve} is down after {report.seconds:.1f} s; nothing of it is left"
+    _answer(report.as_dict(), as_json, text)

@@ -1,0 +1,149 @@
+"""Tear-down: drain, stop in reverse order what the state file started, prove that ports and GPUs are free."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from k3repro.bringup._cluster import Node
+from k3repro.bringup._executors import Executor, jobs_named, make_executor, release
+from k3repro.bringup._http import get
+from k3repro.bringup._plan import ROUTER
+from k3repro.bringup._script import tombstone
+from k3repro.bringup._state import State, StateFile
+from k3repro.bringup._watch import Owner, owners_script, read_owners, stop_script
+from k3repro.errors import MachineError
+from k3repro.serve import parse_metrics
+
+Say = Callable[[str], None]
+# Reverse order of start; both roles of a line stop together.
+ORDER = ((ROUTER,), ("decode_master", "prefill_master"), ("decode_worker", "prefill_worker"))
+
+
+@dataclass(frozen=True, slots=True)
+class Down:
+    """What a tear-down did: roles it had to kill, what is still there and whose it is."""
+
+    serve: str
+    killed: tuple[str, ...]
+    foreign: tuple[Owner, ...]
+    seconds: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        foreign = [{"node": item.node, "what": item.what, "owner": item.owner} for item in self.foreign]
+        return {"serve": self.serve, "killed": list(self.killed), "foreign": foreign, "seconds": self.seconds}
+
+
+async def take_down(file: StateFile, state: State, say: Say, *, drain: bool = True) -> Down:
+    """Stop everything of a serve; safe to repeat and to interrupt. The caller holds the lock.
+
+    Raises:
+        MachineError: a node cannot be reached, or something of this serve is still there.
+    """
+    begun = time.monotonic()
+    cluster = state.parsed_cluster()
+    jobs = await _jobs(state)
+    killed: list[str] = []
+    foreign: list[Owner] = []
+    if cluster.scheduler != "slurm" or jobs:
+        executor = make_executor(cluster, job=jobs[0] if jobs else "", folder=file.folder)
+        try:
+            if drain and state.phase in {"up", "answering"}:
+                await _drain(state, say)
+            state.event("stopping", "stopping in reverse order")
+            file.save(state)
+            for roles in ORDER:
+                killed += await _stop(executor, state, roles, say)
+            foreign = await _prove(executor, state)
+        finally:
+            await executor.close()
+    if state.own_job:
+        for job in jobs:
+            await release(job)
+            say(f"job {job} given back")
+    report = Down(state.serve, tuple(killed), tuple(foreign), round(time.monotonic() - begun, 2))
+    state.event("down", "nothing of this serve is left")
+    file.finish(state, report.as_dict())
+    for item in foreign:
+        say(f"left alone on {item.node}: {item.what} ({item.owner})")
+    return report
+
+
+async def _jobs(state: State) -> list[str]:
+    """Allocations to stop in. One whose id was not written down in time is found by its name."""
+    if state.own_job:
+        return await jobs_named(f"k3repro-{state.serve}")
+    return [state.job] if state.job else []
+
+
+async def _drain(state: State, say: Say) -> None:
+    """Let requests in flight end: a wave that is cut can leave the fabric wedged."""
+    end = time.monotonic() + state.drain_s
+    urls = state.facts.get("metrics_urls", [])
+    while urls and time.monotonic() < end:
+        running = 0.0
+        for url in urls:
+            status, body = await get(url, timeout_s=3)
+            metrics = parse_metrics(body) if status == 200 else None
+            names = ("vllm:num_requests_running", "vllm:num_requests_waiting")
+            running += sum(metrics.total(name) or 0 for name in names) if metrics else 0
+        if not running:
+            return
+        say(f"draining: {running:g} requests in flight")
+        await asyncio.sleep(1)
+
+
+async def _stop(executor: Executor, state: State, roles: tuple[str, ...], say: Say) -> list[str]:
+    """Stop roles on their nodes, and leave the stone everywhere first: a late launch must find it."""
+    cluster = state.parsed_cluster()
+    places: dict[str, tuple[Node, list[str]]] = {}
+    for role in roles:
+        node = cluster.node("prefill_master" if role == ROUTER else role)
+        places.setdefault(node.host, (node, []))[1].append(role)
+    stone, killed = tombstone(cluster, state.serve), []
+    for node, here in places.values():
+        script = stop_script(cluster, state.serve, here, state.grace_s, stone)
+        places[node.host] = (node, here)
+        killed.append((node, here, script))
+    results = await asyncio.gather(
+        *(executor.run(node, script, timeout_s=state.grace_s + 60) for node, _, script in killed)
+    )
+    hard = []
+    for (node, here, _), result in zip(killed, results, strict=True):
+        words = result.out.split()
+        if "left" not in words or words[-1] != "0":
+            raise MachineError(
+                f"{' and '.join(here)} could not be stopped: {(result.err or result.out).strip()[-200:]}",
+                where=node.host, fix="Run `k3repro bringup down` again; a process in D state needs a reboot.",
+            )  # fmt: skip
+        if words[1] != "0" and any(role in state.roles for role in here):
+            hard += here
+    say(f"stopped {' and '.join(roles)}" + (f" ({' and '.join(hard)} had to be killed)" if hard else ""))
+    return hard
+
+
+async def _prove(executor: Executor, state: State) -> list[Owner]:
+    """Look at every node once more: nothing of this serve may be left; the rest is reported, not touched."""
+    cluster = state.parsed_cluster()
+
+    async def look(node: Node) -> list[Owner]:
+        result = await executor.run(node, owners_script(cluster, state.ports))
+        return read_owners(node, result.out)
+
+    found = [owner for owners in await asyncio.gather(*map(look, cluster.nodes)) for owner in owners]
+    ours = [owner for owner in found if owner.what.startswith(f"serve {state.serve}:")]
+    if ours:
+        raise MachineError(f"still there: {ours[0].what} on {ours[0].node}", fix="Run it again.")
+    return sorted(set(found), key=lambda owner: (owner.node, owner.what))
+
+
+async def tear_down(name: str, say: Say, *, drain: bool = True) -> Down | None:
+    """`take_down` of a cluster's serve under the lock; None when nothing was started."""
+    file = StateFile(name)
+    with file.locked():
+        state = file.load()
+        return None if state is None else await take_down(file, state, say, drain=drain)

@@ -1,0 +1,272 @@
+"""Where scripts run: this machine, a node over ssh, a node of a Slurm allocation.
+
+All three send a script to the standard input of `sh -s`; nothing of a plan is ever a remote argument.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from k3repro.bringup._cluster import Cluster, Node
+from k3repro.bringup._plan import MARK
+from k3repro.bringup._script import STARTED
+from k3repro.errors import MachineError, MissingExtra
+
+_MARK = re.compile(r"[a-z0-9-]+:[a-z_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a script ended on a node."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Executor(Protocol):
+    """Runs scripts on nodes."""
+
+    hold: bool
+
+    async def run(self, node: Node, script: str, *, timeout_s: float = 60.0) -> Result:
+        """Run a script and wait for it.
+
+        Raises:
+            MachineError: the node cannot be reached, or the script took longer than `timeout_s`.
+        """
+        ...
+
+    async def launch(self, node: Node, script: str, *, mark: str, timeout_s: float = 60.0) -> Result:
+        """Run a launch script under a mark, until it has said what it started."""
+        ...
+
+    async def close(self) -> None:
+        """Give connections back. What was launched keeps running."""
+        ...
+
+
+def _command(mark: str) -> list[str]:
+    if not mark:
+        return ["sh", "-s"]
+    if not _MARK.fullmatch(mark):
+        raise MachineError(f"{mark!r} is not a mark")
+    return ["env", f"{MARK}={mark}", "sh", "-s"]
+
+
+class Local:
+    """Every node is this machine."""
+
+    hold = False
+
+    async def run(self, node: Node, script: str, *, timeout_s: float = 60.0) -> Result:
+        """See Executor."""
+        return await _spawn(_command(""), script, node, timeout_s)
+
+    async def launch(self, node: Node, script: str, *, mark: str, timeout_s: float = 60.0) -> Result:
+        """See Executor."""
+        return await _spawn(_command(mark), script, node, timeout_s)
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+async def _spawn(argv: list[str], script: str, node: Node, timeout_s: float) -> Result:
+    # A session of its own: Ctrl-C at the terminal must not cut a script in the middle.
+    process = await asyncio.create_subprocess_exec(
+        *argv, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        out, err = await asyncio.wait_for(process.communicate(script.encode()), timeout_s)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise _late(node, timeout_s) from None
+    return Result(process.returncode or 0, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
+
+
+def _late(node: Node, timeout_s: float) -> MachineError:
+    return MachineError(
+        f"no answer within {timeout_s:g} s", where=node.host, fix="Log in and look at its load."
+    )
+
+
+class Ssh:
+    """Nodes over ssh, one connection each. Host keys are checked against known_hosts, always."""
+
+    hold = False
+
+    def __init__(self, cluster: Cluster) -> None:
+        try:
+            import asyncssh
+        except ImportError:
+            raise MissingExtra(
+                "ssh needs asyncssh", where=cluster.name, fix="Install it: pip install 'k3repro[cluster]'."
+            ) from None
+        self._ssh, self._cluster = asyncssh, cluster
+        self._connections: dict[str, asyncio.Task[Any]] = {}
+
+    async def _connection(self, node: Node) -> Any:
+        if node.host not in self._connections:
+            self._connections[node.host] = asyncio.create_task(self._connect(node))
+        try:
+            return await asyncio.shield(self._connections[node.host])
+        except MachineError:
+            self._connections.pop(node.host, None)
+            raise
+
+    async def _connect(self, node: Node) -> Any:
+        cluster = self._cluster
+        options: dict[str, Any] = {"port": cluster.port, "connect_timeout": 15, "keepalive_interval": 15}
+        if cluster.user:
+            options["username"] = cluster.user
+        if cluster.known_hosts:
+            options["known_hosts"] = cluster.known_hosts
+        if cluster.identity:
+            options["client_keys"] = [cluster.identity]
+        try:
+            return await self._ssh.connect(node.address, **options)
+        except (OSError, self._ssh.Error) as error:
+            fix = f"Try: ssh -p {cluster.port} {node.address} true"
+            raise MachineError(
+                f"ssh failed: {str(error) or type(error).__name__}", where=node.host, fix=fix
+            ) from None
+
+    async def run(self, node: Node, script: str, *, timeout_s: float = 60.0) -> Result:
+        """See Executor."""
+        return await self._run(node, _command(""), script, timeout_s)
+
+    async def launch(self, node: Node, script: str, *, mark: str, timeout_s: float = 60.0) -> Result:
+        """See Executor."""
+        return await self._run(node, _command(mark), script, timeout_s)
+
+    async def _run(self, node: Node, argv: list[str], script: str, timeout_s: float) -> Result:
+        connection = await self._connection(node)
+        try:
+            done = await asyncio.wait_for(connection.run(" ".join(argv), input=script), timeout_s)
+        except TimeoutError:
+            raise _late(node, timeout_s) from None
+        except (OSError, self._ssh.Error) as error:
+            self._connections.pop(node.host, None)
+            raise MachineError(
+                f"the connection broke: {error}", where=node.host, fix="Run it again."
+            ) from None
+        code = done.exit_status if done.exit_status is not None else 255
+        return Result(code, str(done.stdout or ""), str(done.stderr or ""))
+
+    async def close(self) -> None:
+        """Close every connection."""
+        for task in self._connections.values():
+            if task.done() and not task.cancelled() and task.exception() is None:
+                task.result().close()
+                await task.result().wait_closed()
+        self._connections.clear()
+
+
+class Slurm:
+    """Nodes of one allocation. A step stays for the role's life: cgroups end what a step leaves behind."""
+
+    hold = True
+
+    def __init__(self, cluster: Cluster, job: str, folder: Path) -> None:
+        self._cluster, self._job, self._folder = cluster, job, folder
+
+    def _srun(self, node: Node, command: list[str]) -> list[str]:
+        step = ["srun", f"--jobid={self._job}", "--overlap", "--nodes=1", "--ntasks=1", "--quiet"]
+        return [*step, f"--nodelist={node.host}", *command]
+
+    async def run(self, node: Node, script: str, *, timeout_s: float = 60.0) -> Result:
+        """See Executor."""
+        return await _spawn(self._srun(node, _command("")), script, node, timeout_s)
+
+    async def launch(self, node: Node, script: str, *, mark: str, timeout_s: float = 60.0) -> Result:
+        """See Executor. The step's output goes to a file, so that it outlives this process."""
+        name = mark.replace(":", "-")
+        with tempfile.TemporaryFile() as source, (self._folder / f"{name}.step").open("w+b") as output:
+            source.write(script.encode())
+            source.seek(0)
+            process = await asyncio.create_subprocess_exec(
+                *self._srun(node, _command(mark)), stdin=source, stdout=output, stderr=output,
+                start_new_session=True,
+            )  # fmt: skip
+        end = asyncio.get_running_loop().time() + timeout_s
+        while True:
+            text = (self._folder / f"{name}.step").read_text(encoding="utf-8", errors="replace")
+            if STARTED in text:
+                return Result(0, text, "")
+            if process.returncode is not None:
+                return Result(process.returncode, text, text)
+            if asyncio.get_running_loop().time() > end:
+                raise _late(node, timeout_s)
+            await asyncio.sleep(0.05)
+
+    async def close(self) -> None:
+        """Steps keep running."""
+
+
+async def allocate(cluster: Cluster, name: str) -> str:
+    """An allocation of the cluster's four nodes without a shell; its job id.
+
+    Raises:
+        MachineError: Slurm refused.
+    """
+    hosts = ",".join(node.host for node in cluster.nodes)
+    argv = ["salloc", "--no-shell", f"--job-name={name}", "--nodes=4", f"--nodelist={hosts}", "--exclusive"]
+    argv += [
+        f"--time={cluster.time_minutes}",
+        *([f"--partition={cluster.partition}"] if cluster.partition else []),
+    ]
+    result = await _slurm(argv, timeout_s=600)
+    granted = re.search(r"Granted job allocation (\d+)", result.out + result.err)
+    if granted is None:
+        raise MachineError(
+            f"salloc failed: {_first(result.err)}", where=cluster.name, fix="Look at sinfo and squeue."
+        )
+    return granted[1]
+
+
+async def jobs_named(name: str) -> list[str]:
+    """Job ids of this user with exactly this name: an allocation whose id was not written down in time."""
+    result = await _slurm(["squeue", "--noheader", f"--name={name}", "--format=%i"])
+    return result.out.split()
+
+
+async def release(job: str) -> None:
+    """Give an allocation back."""
+    await _slurm(["scancel", job])
+
+
+async def _slurm(argv: list[str], timeout_s: float = 60.0) -> Result:
+    try:
+        return await _spawn(argv, "", Node("", "slurm", ""), timeout_s)
+    except FileNotFoundError:
+        raise MachineError(f"no {argv[0]} here", fix="Run this where Slurm's commands are.") from None
+
+
+def _first(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no message")
+
+
+def make_executor(cluster: Cluster, *, job: str = "", folder: Path | None = None) -> Executor:
+    """The executor of the cluster's scheduler.
+
+    Raises:
+        MachineError: Slurm without an allocation.
+        MissingExtra: ssh without asyncssh.
+    """
+    if cluster.scheduler == "local":
+        return Local()
+    if cluster.scheduler == "ssh":
+        return Ssh(cluster)
+    job = job or cluster.job or os.environ.get("SLURM_JOB_ID", "")
+    if not job or folder is None:
+        fix = "Run it inside salloc, set [slurm] job, or let `bringup up` allocate."
+        raise MachineError("no Slurm allocation", where=cluster.name, fix=fix)
+    return Slurm(cluster, job, folder)
