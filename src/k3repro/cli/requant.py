@@ -92,7 +92,7 @@ def requant(
         return
     error = report["relative_rms"]
     told = "not measured" if error is None else f"{format_decimal(100 * error, 2)} %"
-    bits = format_decimal(report["int4_bits_per_weight"], 2)
+    bits = format_decimal(report["int4_bits_per_weight"] or 4.5, 2)
     click.echo(
         f"{target}: {thousands(report['converted_tensors'])} tensors,"
         f" {thousands(report['converted_weights'])} weights in {bits} bits each, relative RMS error {told};"

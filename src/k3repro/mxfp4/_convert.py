@@ -16,7 +16,7 @@ import numpy.typing as npt
 from k3repro.errors import InputError, MachineError
 from k3repro.mxfp4._bf16 import bf16_values
 from k3repro.mxfp4._fast import requantise
-from k3repro.mxfp4._format import BLOCK, Bytes, decode
+from k3repro.mxfp4._format import BLOCK, E2M1_VALUES, Bytes, unpack_nibbles
 from k3repro.mxfp4._layouts import aiter_scales, pack_aiter, unpack_uint4b8
 from k3repro.mxfp4._plan import Conversion, Plan, ShardPlan
 from k3repro.mxfp4.checkpoint import ShardReader, ShardWriter, TensorInfo, read_header
@@ -121,7 +121,9 @@ def _sampled(
     if not most or not blocks:
         return {"error_blocks": 0, "error_energy": 0.0, "weight_energy": 0.0}
     index = np.arange(0, blocks, max(1, -(-blocks // most)))
-    weights = decode(packed.reshape(-1, 16)[index], scales.reshape(-1, 1)[index]).astype(np.float64)
+    # in float64, because scale byte 254 takes the larger values past float32
+    values = E2M1_VALUES[unpack_nibbles(packed.reshape(-1, 16)[index])].astype(np.float64)
+    weights = np.ldexp(values, scales.reshape(-1, 1)[index].astype(np.int32) - 127)
     factors = bf16_values(bits.reshape(-1, 1)[index]).astype(np.float64)
     left = weights - unpack_uint4b8(words.reshape(-1, 4)[index]) * factors
     return {

@@ -40,7 +40,7 @@ def requantise(packed: Bytes, scales: Bytes, rule: Rule = "amax7", *, where: str
     for begin in range(0, len(blocks), BLOCKS_AT_ONCE):
         part = slice(begin, begin + BLOCKS_AT_ONCE)
         _CHUNK.get(rule, _slow_chunk)(blocks[part], bytes_[part], words[part], bits[part], rule, where)
-    return words.reshape(*packed.shape[:-1], -1), bits.reshape(scales.shape)
+    return words.reshape(*packed.shape[:-1], packed.shape[-1] // 4), bits.reshape(scales.shape)
 
 
 def _amax7_chunk(packed: Bytes, scales: Bytes, words: Words, bits: Bits, rule: Rule, where: str) -> None:

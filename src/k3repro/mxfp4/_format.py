@@ -31,7 +31,7 @@ def unpack_nibbles(packed: Bytes) -> Bytes:
     codes = np.empty((*packed.shape[:-1], packed.shape[-1], 2), dtype=np.uint8)
     np.bitwise_and(packed, 0xF, out=codes[..., 0])
     np.right_shift(packed, 4, out=codes[..., 1])
-    return codes.reshape(*packed.shape[:-1], -1)
+    return codes.reshape(*packed.shape[:-1], 2 * packed.shape[-1])
 
 
 def pack_nibbles(codes: Bytes) -> Bytes:
@@ -44,7 +44,7 @@ def pack_nibbles(codes: Bytes) -> Bytes:
         raise InputError(
             f"K = {codes.shape[-1]} is odd: two codes share a byte", fix="Pad K to a multiple of 32."
         )
-    pairs = codes.reshape(*codes.shape[:-1], -1, 2)
+    pairs = codes.reshape(*codes.shape[:-1], codes.shape[-1] // 2, 2)
     packed: Bytes = pairs[..., 0] | (pairs[..., 1] << np.uint8(4))
     return packed
 
@@ -129,7 +129,7 @@ def encode(values: npt.ArrayLike, rule: ScaleRule = "floor") -> tuple[Bytes, Byt
         raise InputError(
             f"K = {given.shape[-1]} is not a multiple of {BLOCK}", fix="Pad K to a multiple of 32."
         )
-    blocks = given.reshape(*given.shape[:-1], -1, BLOCK)
+    blocks = given.reshape(*given.shape[:-1], given.shape[-1] // BLOCK, BLOCK)
     scales = encode_scales(np.abs(blocks).max(axis=-1, initial=0.0), rule)
     codes = encode_elements(np.ldexp(blocks, (_BIAS - scales.astype(np.int32))[..., None]))
     return pack_nibbles(codes.reshape(given.shape)), scales

@@ -7,6 +7,7 @@ low and 4..7 in the high nibbles, after a 16 x 16 row shuffle; its bf16 scales l
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -33,12 +34,12 @@ def from_gpt_oss(blocks: Bytes, scales: Bytes) -> tuple[Bytes, Bytes]:
             f"_blocks {list(blocks.shape)} and _scales {list(scales.shape)} disagree",
             fix="Expected [..., N, K/32, 16] and [..., N, K/32].",
         )
-    return blocks.reshape(*blocks.shape[:-2], -1), scales
+    return blocks.reshape(*blocks.shape[:-2], blocks.shape[-2] * blocks.shape[-1]), scales
 
 
 def to_gpt_oss(packed: Bytes, scales: Bytes) -> tuple[Bytes, Bytes]:
     """Packed [..., N, K/2] and scales [..., N, K/32] -> gpt-oss `_blocks` [..., N, K/32, 16], `_scales`."""
-    return packed.reshape(*packed.shape[:-1], -1, BLOCK // 2), scales
+    return packed.reshape(*packed.shape[:-1], 2 * packed.shape[-1] // BLOCK, BLOCK // 2), scales
 
 
 def pack_uint4b8(codes: Codes) -> Words:
@@ -49,7 +50,7 @@ def pack_uint4b8(codes: Codes) -> Words:
     """
     _check_codes(codes)
     biased = (codes.astype(np.uint8) + np.uint8(8)) & np.uint8(0xF)
-    pairs = biased.reshape(*codes.shape[:-1], -1, 2)
+    pairs = biased.reshape(*codes.shape[:-1], codes.shape[-1] // 2, 2)
     packed = np.ascontiguousarray(pairs[..., 0] | (pairs[..., 1] << np.uint8(4)))
     return packed.view("<i4").astype(np.int32, copy=False)
 
@@ -58,7 +59,8 @@ def unpack_uint4b8(words: npt.NDArray[Any]) -> Codes:
     """Codes -8..7 [..., K] from int32 (or uint32) words [..., K/8]."""
     packed = np.ascontiguousarray(words).view(np.uint32).astype("<u4", copy=False).view(np.uint8)
     nibbles = np.stack([packed & 0xF, packed >> 4], axis=-1)
-    return (nibbles.reshape(*words.shape[:-1], -1).astype(np.int8) - np.int8(8)).astype(np.int8)
+    codes = nibbles.reshape(*words.shape[:-1], 8 * words.shape[-1]).astype(np.int8)
+    return (codes - np.int8(8)).astype(np.int8)
 
 
 def pack_aiter(codes: Codes) -> Bytes:
@@ -76,7 +78,8 @@ def pack_aiter(codes: Codes) -> Bytes:
         raise InputError(
             f"[{n}, {k}] has no gfx942 layout", fix="N must be a multiple of 16 and K of 32 (use uint4b8)."
         )
-    tiles = codes.reshape(-1, n // _ROWS, _ROWS, k // BLOCK, 2, _LANE).transpose(0, 1, 3, 4, 2, 5)
+    stack = math.prod(batch)
+    tiles = codes.reshape(stack, n // _ROWS, _ROWS, k // BLOCK, 2, _LANE).transpose(0, 1, 3, 4, 2, 5)
     eights = (np.ascontiguousarray(tiles).view(np.uint8) & np.uint8(0xF)).reshape(-1, 2, 4)
     packed: Bytes = eights[:, 0] | (eights[:, 1] << np.uint8(4))
     return packed.reshape(*batch, n, k // 2)
@@ -88,7 +91,7 @@ def unpack_aiter(packed: Bytes) -> Codes:
     fours = packed.reshape(-1, 4)
     nibbles = np.stack([fours & 0xF, fours >> 4], axis=1).astype(np.int8)
     signed = np.where(nibbles > 7, nibbles - 16, nibbles).astype(np.int8)
-    tiles = signed.reshape(-1, n // _ROWS, 2 * half // BLOCK, 2, _ROWS, _LANE)
+    tiles = signed.reshape(math.prod(batch), n // _ROWS, 2 * half // BLOCK, 2, _ROWS, _LANE)
     return np.ascontiguousarray(tiles.transpose(0, 1, 4, 2, 3, 5)).reshape(*batch, n, 2 * half)
 
 

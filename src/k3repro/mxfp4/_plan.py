@@ -104,7 +104,9 @@ def plan_requant(source: Path, rule: Rule = "amax7", target: TargetFormat = "uin
         raise InputError(f"{wrong!r} is not known", fix=f"Choose one of {', '.join(known)}.")
     checkpoint = open_checkpoint(source)
     config = target_config(_read_config(source), target)
-    shards = tuple(_plan_shard(checkpoint, shard, target) for shard in checkpoint.shards)
+    where = {info.name: (owner, info) for owner, info in checkpoint.tensors()}
+    shards = tuple(_plan_shard(where, shard, target) for shard in checkpoint.shards)
+    _check_names(shards)
     if not any(isinstance(step, Conversion) for shard in shards for step in shard.steps):
         raise InputError(
             "no MXFP4 tensors: neither .weight_packed + .weight_scale (U8) nor _blocks + _scales",
@@ -114,8 +116,22 @@ def plan_requant(source: Path, rule: Rule = "amax7", target: TargetFormat = "uin
     return Plan(source, rule, target, shards, config, checkpoint.indexed, fingerprint)
 
 
-def _plan_shard(checkpoint: Checkpoint, shard: ShardHeader, target: TargetFormat) -> ShardPlan:
-    where = {info.name: (owner, info) for owner, info in checkpoint.tensors()}
+def _check_names(shards: tuple[ShardPlan, ...]) -> None:
+    """Two tensors may not become one: a checkpoint could hold the same weights in both layouts."""
+    seen: dict[str, str] = {}
+    for shard in shards:
+        for name, _, _ in shard.outputs:
+            if name in seen:
+                raise InputError(
+                    f"another tensor, in {seen[name]}, would get the name {name}",
+                    where=f"{shard.header.path.name}: {name}",
+                )
+            seen[name] = shard.header.path.name
+
+
+def _plan_shard(
+    where: Mapping[str, tuple[ShardHeader, TensorInfo]], shard: ShardHeader, target: TargetFormat
+) -> ShardPlan:
     steps: list[Conversion | TensorInfo] = []
     for info in shard.tensors.values():
         found = _conversion(info, shard, where, target)
@@ -177,6 +193,8 @@ def _check_stored_shape(
     if f"{name}.weight_shape" not in where:
         return
     owner, info = where[f"{name}.weight_shape"]
+    if info.dtype not in ("I32", "I64"):
+        raise InputError(f"{name}.weight_shape is {info.dtype}, not whole numbers", where=place)
     with ShardReader(owner) as reader:
         stored = reader.read(info.name).view("<i4" if info.dtype == "I32" else "<i8").tolist()
     if stored != list(shape):
@@ -200,7 +218,7 @@ def _read_config(source: Path) -> dict[str, Any]:
         config = json.loads(path.read_bytes())
     except OSError as error:
         raise InputError(f"cannot be read ({error.strerror})", where=str(path)) from None
-    except ValueError as error:
+    except (RecursionError, ValueError) as error:
         raise InputError(f"is not valid JSON ({error})", where=str(path)) from None
     if not isinstance(config, dict):
         raise InputError("is not a JSON object", where=str(path))
@@ -227,7 +245,11 @@ def target_config(config: Mapping[str, Any], target: TargetFormat) -> dict[str, 
 
 def _quantization(old: Mapping[str, Any], target: TargetFormat) -> dict[str, Any]:
     groups = old.get("config_groups")
-    groups = groups if isinstance(groups, dict) and groups else {"group_0": {"targets": ["Linear"]}}
+    if groups and not (
+        isinstance(groups, dict) and all(isinstance(group, dict) for group in groups.values())
+    ):
+        raise InputError("quantization_config.config_groups is not an object of groups", where=CONFIG_NAME)
+    groups = groups or {"group_0": {"targets": ["Linear"]}}
     name = "pack-quantized" if target == "uint4b8" else "k3repro-aiter-gfx942"
     weights = {"num_bits": 4, "type": "int", "symmetric": True, "strategy": "group", "group_size": BLOCK}
     return {

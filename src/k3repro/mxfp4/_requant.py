@@ -46,7 +46,7 @@ def requant(
         InputError: a tensor that cannot be converted; shard and tensor are named.
         MachineError: no space, or what was read back is not what was written.
     """
-    if target.exists():
+    if os.path.lexists(target):
         raise UsageError(
             "is already there and will not be overwritten", where=str(target), fix="Name another."
         )
@@ -55,10 +55,14 @@ def requant(
         return _run(plan, folder, target, jobs, error_blocks, progress)
 
 
+def _lock_path(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.lock")
+
+
 @contextmanager
 def _only_one(folder: Path) -> Iterator[None]:
     """Hold a lock beside the work folder: two processes converting into one folder would mix their shards."""
-    lock = folder.with_name(f".{folder.name}.lock")
+    lock = _lock_path(folder)
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
@@ -202,7 +206,7 @@ def _report(plan: Plan, rows: list[Any], resumed: int) -> dict[str, Any]:
         "converted_weights": weights,
         "mxfp4_bytes": sum(row["source_bytes"] for row in rows),
         "int4_bytes": int4,
-        "int4_bits_per_weight": 8 * int4 / weights,
+        "int4_bits_per_weight": 8 * int4 / weights if weights else None,
         "checkpoint_bytes": plan.output_bytes,
         "copied_bytes": plan.output_bytes - _converted_bytes(plan),
         "relative_rms": (sum(row["error_energy"] for row in rows) / energy) ** 0.5 if energy else None,
@@ -228,7 +232,9 @@ def _finish(plan: Plan, folder: Path, target: Path, report: Mapping[str, Any]) -
         _write_json(folder / "requant-report.json", report)
         skip = {CONFIG_NAME, INDEX_NAME, "requant-report.json"}
         for path in sorted(plan.source.iterdir()):
-            if path.is_file() and path.suffix != ".safetensors" and path.name not in skip:
+            # our own lock lies there when the result grows inside its source
+            ours = path == _lock_path(folder)
+            if path.is_file() and path.suffix != ".safetensors" and path.name not in skip and not ours:
                 shutil.copyfile(path, folder / path.name)
         sync_directory(folder)
         folder.rename(target)

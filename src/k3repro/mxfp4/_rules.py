@@ -118,7 +118,7 @@ def _load_time(packed: Bytes, scales: Bytes, where: str) -> Int4Blocks:
     scale = bf16_round(floored / np.float32(7))
     quotient = bf16_round(weights / scale[..., None])
     codes = np.clip(np.rint(quotient), -7, 7).astype(np.int8)
-    return Int4Blocks(codes.reshape(*packed.shape[:-1], -1), scale.astype(np.float64))
+    return Int4Blocks(codes.reshape(*packed.shape[:-1], 2 * packed.shape[-1]), scale.astype(np.float64))
 
 
 def _nearest(codes: Bytes, multiplier: Doubles, arithmetic: Arithmetic, low: int, high: int) -> Codes:

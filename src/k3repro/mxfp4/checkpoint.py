@@ -101,11 +101,12 @@ def parse_header(raw: bytes, *, where: str = "", buffer_bytes: int | None = None
     """
     try:
         entries = json.loads(raw, object_pairs_hook=_unique_pairs)
+        json.dumps(entries, ensure_ascii=False).encode()  # a lone surrogate is no name
     except (ValueError, RecursionError) as error:
         raise InputError(f"the safetensors header is not valid JSON ({error})", where=where) from None
     if not isinstance(entries, dict):
         raise InputError("the safetensors header is not a JSON object", where=where)
-    metadata = entries.pop("__metadata__", {})
+    metadata = entries.pop("__metadata__", None) or {}
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         raise InputError("__metadata__ is not an object of strings", where=where)
     infos = sorted(
@@ -127,7 +128,9 @@ def _entry(name: str, entry: Any, where: str) -> TensorInfo:
     try:
         dtype, shape, (begin, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
         sizes = (*shape, begin, end)
-        if not all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in sizes):
+        if not isinstance(dtype, str) or not all(
+            isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in sizes
+        ):
             raise ValueError
     except (KeyError, TypeError, ValueError):
         raise InputError("an entry needs dtype, shape and data_offsets", where=place) from None
@@ -142,7 +145,7 @@ def _check_offsets(infos: list[TensorInfo], where: str, buffer_bytes: int | None
     for info in infos:
         if info.begin != position:
             what = "overlaps the one before" if info.begin < position else "leaves a hole before it"
-            raise InputError(f"the tensor's bytes {what}", where=f"{where}: {info.name}")
+            raise InputError(f"the tensor {what}", where=f"{where}: {info.name}")
         if buffer_bytes is not None and info.end > buffer_bytes:
             raise InputError(
                 f"the file ends early: {info.end - buffer_bytes} bytes are missing",
@@ -335,12 +338,16 @@ def _weight_map(index_path: Path) -> dict[str, str]:
     try:
         weight_map = json.loads(index_path.read_bytes())["weight_map"]
         names = {str(name): str(file) for name, file in weight_map.items()}
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InputError("the index has no weight_map", where=index_path.name) from None
-    outside = next((f for f in names.values() if Path(f).name != f or f.startswith(".")), None)
+    outside = next((f for f in names.values() if not _plain_name(f)), None)
     if outside is not None:
-        raise InputError(f"{outside!r} is not a plain file name", where=index_path.name)
+        raise InputError(f"{outside[:80]!r} is not a plain file name", where=index_path.name)
     return names
+
+
+def _plain_name(file: str) -> bool:
+    return Path(file).name == file and not file.startswith(".") and len(file.encode(errors="replace")) <= 240
 
 
 def _compare(weight_map: Mapping[str, str], shards: Sequence[ShardHeader]) -> None:
