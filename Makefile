@@ -13,13 +13,14 @@ UV = $(BIN)/uv pip install --quiet --python $(BIN)/python $(OFFLINE)
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check $(OFFLINE)
 export K3_REQUIRE
 
-.PHONY: help report test test-real test-engine lint lock-engine lock wheelhouse clean
+.PHONY: help report test test-cluster test-real test-engine lint lock-engine lock wheelhouse clean
 .NOTPARALLEL:
 
 help:
 	@echo "make report      run pipelines/$(PIPELINE).toml against the twin, build the site, verify it (PIPELINE=short is quicker)"
 	@echo "make test        run the tests; ends with what was not run (K3_REQUIRE=browser makes absence a failure)"
 	@echo "make test-real   run the tests that need a real router and real clients (K3_REAL=FOLDERS adds their bin folders)"
+	@echo "make test-cluster bring four hosts up here (namespaces, sshd, Slurm from Debian packages; root) and run their tests"
 	@echo "make test-engine run the tests that need a real vLLM on CPU (Linux x86-64, 3 GB of wheels, CPU build of torch)"
 	@echo "make lint        ruff, mypy, import layers"
 	@echo "make lock        compile requirements/*.txt again from pyproject.toml"
@@ -39,6 +40,14 @@ test: $(VENV)/.test $(if $(findstring browser,$(K3_REQUIRE)),$(VENV)/.browser)
 
 # The router is installed apart, because its dependencies are none of ours; so are aiperf, guidellm and vLLM.
 K3_REAL ?=
+# Debian packages; needs root. The script takes down what it built, also when a test fails.
+test-cluster: $(VENV)/.test $(VENV)/.router
+	@[ "$$(id -u)" = 0 ] || { echo "make test-cluster needs root: it makes network namespaces"; exit 3; }
+	@PATH=$$PATH:/usr/sbin:/sbin; for name in sshd slurmctld slurmd srun munged ip ss; do command -v $$name >/dev/null || \
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends slurmctld slurmd \
+	    slurm-client munge openssh-server iproute2 procps && break || exit 3; }; done
+	@K3_CLUSTER=1 K3_REQUIRE=cluster $(BIN)/python -m pytest tests/cluster -m cluster $(PYTEST_ARGS)
+
 test-real: $(VENV)/.test $(VENV)/.router
 	@K3_REAL="$(CURDIR)/$(VENV)/router/bin:$(K3_REAL)" $(BIN)/python -m pytest tests/real -m engine $(PYTEST_ARGS)
 	@if [ -f $(VENV)/.engine ]; then $(MAKE) --no-print-directory test-engine; \

@@ -52,12 +52,8 @@ class Kind:
 
 KINDS = {
     "browser": Kind("browser", _browser, "apt-get install chromium && K3_REQUIRE=browser make test"),
-    "cluster": Kind(
-        "cluster (sshd, Slurm)", _cluster, "apt-get install slurm-wlm openssh-server iproute2 && make test"
-    ),
-    "engine": Kind(
-        "real engine and router", _engine, "make test-real"
-    ),
+    "cluster": Kind("cluster (sshd, Slurm)", _cluster, "make test-cluster"),
+    "engine": Kind("real engine and router", _engine, "make test-real"),
     "torch": Kind("torch", _torch, "pip install torch && make test PYTEST_ARGS='-k torch'"),
 }
 _PREFIX = "NOT RUN "
