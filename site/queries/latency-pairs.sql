@@ -11,7 +11,7 @@
 -- column printed_rate: {label = "output rate printed", unit = "tokens/s", format = ".0f", seal = "printed_seal"}
 -- column twin_rate: {label = "output rate twin", unit = "tokens/s", format = ".0f", seal = "twin_seal"}
 -- column n_serves: {hide = true}
--- The twin's prefill and batch terms were set by eye on this very table: in-sample, so no difference is shown.
+-- The twin's prefill and batch terms are fitted to this very table: in-sample, so no difference is shown.
 -- Of several runs on a target the one with the most requests is shown; a run that is not valid or tainted never is.
 -- Integer sums: the order of rows must not move a digit.
 WITH chosen AS (

@@ -7,7 +7,7 @@
 -- column relative_difference: {label = "twin minus printed, relative", format = ".1%", difference = true}
 -- column n_requests: {hide = true}
 -- column n_serves: {hide = true}
--- One cell, the smallest of both, was used to set the twin's batch term by eye: in-sample. The others were not.
+-- One cell, the smallest of both, is what the twin's batch term is fitted to: in-sample. The others were not.
 -- Of several runs on a target the one with the most requests is shown; a run that is not valid or tainted never is.
 -- Integer sums: the order of rows must not move a digit.
 WITH chosen AS (

@@ -254,3 +254,28 @@ def test_metrics_are_the_cores_own_log() -> None:
     assert not core.flights and emitted == 450 and core.decode.preemptions == [1]
     assert metrics.total("vllm:moriio_bytes_transferred_sum") == sum(core.transfer_bytes)
     assert metrics.total("vllm:prefix_cache_queries") == 0
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3000), st.integers(1, 6000), st.integers(1, 30)), min_size=1, max_size=20
+    )
+)
+def test_a_driver_that_sleeps_until_it_is_told_misses_no_end(shapes: list[tuple[int, int, int]]) -> None:
+    spec = platform("mi300x").with_overrides({"max_num_seqs": "2", "lanes": "2", "max_model_len": "20000"})
+    core = Core(spec, 3)
+    ends: list[tuple[int, int]] = []
+    todo = sorted(shapes, reverse=True)
+    while todo or core.flights:
+        wake = core.next_wake_ns()
+        if todo and (wake is None or todo[-1][0] * MS <= wake):
+            at, prompt, output = todo.pop()
+            ends += [(core.now_ns, flight.finished_ns) for flight in core.advance(max(core.now_ns, at * MS))]
+            core.submit(prompt, output)
+        else:
+            assert wake is not None
+            ends += [(core.now_ns, flight.finished_ns) for flight in core.advance(wake)]
+    assert len(ends) == len(shapes)
+    assert all(now == finished or now < finished + 3000 * MS for now, finished in ends)
+    late = [now - finished for now, finished in ends if now > finished]
+    assert not late, late

@@ -54,6 +54,8 @@ class Core:
         self._planned = (-1, -1)
         self._link_free = [0] * platform.lanes
         self._handoff_ns = platform.handoff_ns
+        step = self.costs.decode_step(1, 0)
+        self._least_step_ns = max(1, step - step * platform.jitter_ppm // 1_000_000 - 1)
 
     # ---- what drivers and metrics read
 
@@ -101,6 +103,18 @@ class Core:
         if self.defects is not None and self.defects.stalled:
             return None
         return self._events[0][0] if self._events else None
+
+    def next_wake_ns(self) -> int | None:
+        """A time by which no flight can have finished yet, or at which the next one does.
+
+        For a driver that delivers whole answers: whatever the next event is, a flight it sets going still
+        needs a decode step, so handoffs and prefill steps need no wake of their own.
+        """
+        if not self._events or (self.defects is not None and self.defects.stalled):
+            return None
+        due = self._events[0][0] + self._least_step_ns
+        finish = self.decode.next_finish_ns()
+        return due if finish is None or due < finish else finish
 
     def next_step_ns(self) -> int | None:
         """When the next decode step ends after now (a wall-clock driver emits tokens then), or None."""

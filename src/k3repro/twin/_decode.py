@@ -93,6 +93,13 @@ class DecodePool:
         _, start, step = self._spans[-1]
         return start + ((now - start) // step + 1) * step
 
+    def next_finish_ns(self) -> int | None:
+        """When the next request ends if nothing joins or leaves before; None when none decodes."""
+        if not self.running:
+            return None
+        begin, start, step = self._spans[-1]
+        return start + (self._finishes[0][0] - begin) * step
+
     def boundary_ns(self, now: int) -> int:
         """The earliest step boundary that is not before `now`."""
         if not self.running:

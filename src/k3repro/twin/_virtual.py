@@ -123,7 +123,7 @@ class VirtualDriver:
             exchange.receiver.lost(batch[-1][0], "the server closed the connection")
 
     def _arm(self) -> None:
-        due = self.cluster.core.next_event_ns()
+        due = self.cluster.core.next_wake_ns()
         if due is None or (self._timer is not None and self._timer_ns <= due):
             return
         if self._timer is not None:

@@ -1,0 +1,19 @@
+"""Share of a wave that ends within a timeout, by context."""
+
+import altair as alt
+
+
+def figure(rows):
+    """A line per context; platforms side by side."""
+    return (
+        alt.Chart(alt.Data(values=rows))
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("timeout_s:Q", title="timeout, s", scale=alt.Scale(type="log")),
+            y=alt.Y("share:Q", title="share done"),
+            color=alt.Color("context_tokens:O", title="context, tokens"),
+            strokeDash=alt.StrokeDash("context_tokens:O", title="context, tokens"),
+        )
+        .properties(width=280)
+        .facet(column=alt.Column("platform:N", title="platform"))
+    )

@@ -1,0 +1,11 @@
+-- title: Detection against intensity
+-- column subject: {label = "target"}
+-- column defect: {label = "defect"}
+-- column probe: {label = "probe"}
+-- column rate: {label = "rate", format = ".3g"}
+-- column n: {label = "n"}
+-- column flagged: {label = "flagged"}
+-- column detection: {label = "share flagged", format = ".0%"}
+-- empty: the detection matrix has not run
+SELECT seal, subject, defect, probe, rate, n, flagged, detection
+FROM detection_matrix_cells ORDER BY subject, defect, probe, rate

@@ -1,0 +1,16 @@
+-- title: Held-out cells, printed beside the twin
+-- column platform: {label = "platform"}
+-- column source: {label = "where"}
+-- column cell: {label = "cell"}
+-- column regime: {label = "regime"}
+-- column quantity: {label = "quantity"}
+-- column unit: {label = "unit"}
+-- column printed: {label = "printed", format = ".4g"}
+-- column simulated: {label = "twin", format = ".4g"}
+-- column error: {label = "twin over printed, less one", format = ".1%", difference = true}
+-- column contradicted: {label = "cannot be true with its row"}
+-- column why: {label = "why not"}
+-- empty: the fidelity table has not run
+SELECT seal, upper(platform) AS platform, source, cell, regime, quantity, unit, printed, simulated, error,
+       CASE WHEN contradicted IS NULL THEN NULL ELSE 'yes' END AS contradicted, why, relation
+FROM twin_fidelity_cells WHERE relation = 'held-out' ORDER BY source, platform DESC, cell, quantity
