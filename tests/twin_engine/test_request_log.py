@@ -35,6 +35,8 @@ def test_the_log_has_every_request_with_the_time_of_every_token(tmp_path: Path) 
         times = [line["arrival_ns"], line["prefill_start_ns"], *line["token_ns"]]
         assert times == sorted(times) and len(line["token_ns"]) == line["output_tokens"]
         assert line["reason"] == "length"
+        late = [sent - due for sent, due in zip(line["sent_ns"], line["token_ns"], strict=True)]
+        assert min(late) >= 0 and len(late) == line["output_tokens"]
 
 
 def test_a_log_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:

@@ -22,12 +22,25 @@ def open_log(path: Path) -> TextIO:
 
 class LoggedCluster(Cluster):
     """A cluster that writes a line per request: ``id`` (the end of the answer's id), ``reason``, counts, and
-    times in simulated nanoseconds since the twin started: ``arrival_ns``, ``prefill_start_ns``, ``token_ns``.
+    times in simulated nanoseconds since the twin started: ``arrival_ns``, ``prefill_start_ns``, ``token_ns``
+    (when each token was due) and ``sent_ns`` (when its bytes were written: later on a busy machine).
     """
 
     def __init__(self, platform: Platform, seed: int, log: TextIO) -> None:
         super().__init__(platform, seed)
         self._log = log
+        self._sent: dict[int, list[int]] = {}
+
+    def batch(self, generation: Any, flight: Flight) -> list[tuple[int, bytes]]:
+        """Hand out what is due, and remember when that was."""
+        batch = super().batch(generation, flight)
+        if flight.number in self.core.flights:
+            self._note(self._sent.setdefault(flight.number, []), flight)
+        return batch
+
+    def _note(self, sent: list[int], flight: Flight) -> list[int]:
+        sent.extend([self.core.now_ns] * (len(flight.times) - len(sent)))
+        return sent
 
     def finished(self, flight: Flight, reason: str) -> None:
         """Count and log a request that ended."""
@@ -37,5 +50,6 @@ class LoggedCluster(Cluster):
             "prompt_tokens": flight.prompt_tokens, "output_tokens": len(flight.times),
             "arrival_ns": flight.arrival_ns, "prefill_start_ns": flight.prefill_start_ns,
             "token_ns": list(flight.times),
+            "sent_ns": self._note(self._sent.pop(flight.number, []), flight),
         }  # fmt: skip
         self._log.write(json.dumps(line) + "\n")
