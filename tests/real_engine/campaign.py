@@ -74,9 +74,9 @@ def disaggregated(store: Store, scratch: Path) -> list[Artifact]:
         return [
             *found,
             _probe(
-                "self-consistency", router.url, store, isl=256, osl=32, prompts=6, concurrency=(3, 6),
+                "self-consistency", router.url, store, isl=256, osl=24, prompts=4, concurrency=(4,),
                 direct=decode.url, prefill=prefill.url, decode=decode.url, state_bytes=STATE_BYTES,
-                block_bytes=BLOCK_BYTES, block_tokens=BLOCK_TOKENS,
+                block_bytes=BLOCK_BYTES, block_tokens=BLOCK_TOKENS, model=f"tiny-{router.model.name}",
             ),
         ]  # fmt: skip
 

@@ -27,6 +27,7 @@ from k3repro.store import Schema
 
 NAME = "self-consistency"
 PERFORMANCE = False
+_PATIENCE_S = 120.0  # an engine busy with a wave may take long to show its counters
 SCHEMA = Schema((REQUESTS_TABLE, RUNGS_TABLE, CONSTRUCTION_TABLE, SEQUENCES_TABLE, TRANSFERS_TABLE))
 
 
@@ -84,13 +85,27 @@ def procedure(session: Session, parameters: Parameters) -> None:
     session.canary("before")
     with ExitStack() as stack:
         others = {
-            name: stack.enter_context(open_target(url, seed=session.seed))
+            name: stack.enter_context(open_target(url, seed=session.seed, timeout_s=_PATIENCE_S))
             for name in ("direct", "prefill", "decode")
             if (url := getattr(parameters, name))
         }
+        _vouch(session, others)
         for rung in plan(parameters):
             _wave(session, rung, parameters, others)
     session.canary("after")
+
+
+def _vouch(session: Session, others: Mapping[str, Any]) -> None:
+    """A router shows little of itself: what its engines show is evidence too, and is kept as `behind`."""
+    behind = {name: other for name, other in others.items() if name != "direct"}
+    kept = ("id", "target", "engine", "models", "config")
+    facts = {name: {key: other.serve.get(key) for key in kept} for name, other in behind.items()}
+    if facts:
+        session.run.serve["behind"] = facts
+    evidence = session.target.serve["evidence"]
+    evidence += [
+        item for other in behind.values() for item in other.serve["evidence"] if item not in evidence
+    ]
 
 
 def _wave(session: Session, rung: Rung, parameters: Parameters, others: Mapping[str, Any]) -> None:
