@@ -23,24 +23,24 @@ from k3repro.store import Artifact, Column, Header, Schema, Store, Table
 from k3repro.twin import DEFECTS
 
 NAME = "detection-matrix"
-RATES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
+RATES = (1.0, 0.3, 0.1, 0.03, 0.01)
 ENOUGH = 0.95
 CONTROLS = controls.NAME
 
 # Small enough for thousands of trials, large enough to have requests in flight together.
 TRIALS: dict[str, dict[str, Any]] = {
-    "ablation": {"isl": 512, "osl": 32, "concurrency": (8, 32), "waves": 1},
+    "ablation": {"isl": 400, "osl": 32, "concurrency": (8, 32), "waves": 1},
     "agentic": {},
     "capacity-grid": {"context": (6_000,), "concurrency": (16,), "osl": 8},
-    "classes": {"shape": ("latency-floor:512/32@16", "throughput-peak:1K/64@32")},
-    "envelope": {"isl": 512, "osl": 32, "concurrency": (1, 8, 32)},
-    "latency": {"isl": 512, "osl": 32, "concurrency": (8, 32), "requests": 32},
-    "needle-gate": {"context": 800},
+    "classes": {"shape": ("latency-floor:400/32@16", "throughput-peak:1K/64@32")},
+    "envelope": {"isl": 400, "osl": 32, "concurrency": (1, 8, 32)},
+    "latency": {"isl": 400, "osl": 24, "concurrency": (8, 32), "requests": 32},
+    "needle-gate": {"context": 400},
     "niah-ladder": {"context": (800, 1600), "sweep_context": (800,), "repeats": 4},
-    "osl-sweep": {"isl": 512, "osl": (16, 64), "repeats": 4},
-    "saturation": {"shape": ("512/32",), "users": (1, 16, 64)},
+    "osl-sweep": {"isl": 400, "osl": (16, 64), "repeats": 4},
+    "saturation": {"shape": ("400/32",), "users": (1, 16, 64)},
     "self-consistency": {"isl": 64, "osl": 16, "prompts": 4, "concurrency": (2, 4)},
-    "slots": {"isl": 512, "osl": 32, "concurrency": (16, 32, 64)},
+    "slots": {"isl": 400, "osl": 32, "concurrency": (16, 32, 64)},
 }
 
 CELLS = Table(
@@ -55,7 +55,7 @@ CELLS = Table(
         Column("example", "VARCHAR", doc="what one of them said"),
     ),
     key=("defect", "probe", "rate"),
-    doc="Detection against intensity; below a rate that nothing of six trials flagged, none was run.",
+    doc="Detection against intensity; below a rate that no trial flagged, none was run.",
 )
 CAUGHT = Table(
     "caught",
@@ -151,9 +151,9 @@ def detection_matrix(
     store: Store,
     *,
     platform: str = "mi325x",
-    first: int = 6,
+    first: int = 3,
     full: int = 20,
-    clean: int = 20,
+    clean: int = 10,
     rates: Sequence[float] = RATES,
     defects: Sequence[str] = tuple(DEFECTS),
     executor: Executor | None = None,
