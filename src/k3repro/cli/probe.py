@@ -11,6 +11,7 @@ from typing import Any, get_type_hints
 import click
 
 from k3repro.cli import emit
+from k3repro.cli._harness import harness
 from k3repro.errors import UsageError
 from k3repro.probes import PAIRED, PROBES, Silent, choose, estimate_probe, run_pair, run_probe
 from k3repro.store import Artifact, Store
@@ -299,3 +300,4 @@ def _shown(default: Any) -> str:
 
 for _name in sorted(PROBES):
     probe.add_command(_command(_name))
+probe.add_command(harness)

@@ -24,20 +24,21 @@ from k3repro.probes import (
 )
 from k3repro.probes._instrument import instrument
 from k3repro.probes._session import Session
+from k3repro.probes.agentic import replay
 from k3repro.probes.confirmation import SEEN_ON_ONE, earlier_runs, require_fresh, seal_confirmation
 from k3repro.probes.crosscheck import server_reasons, witness
 from k3repro.probes.interrupt import Interrupt
 from k3repro.probes.plan import as_parameters, estimate, whole
 from k3repro.probes.pricing import price
 from k3repro.probes.progress import Progress, Silent
+from k3repro.probes.serve_facts import serve_facts as serve_facts
 from k3repro.probes.setting import costs_of, setting_of
-from k3repro.serve import facts
 from k3repro.serve.metrics import Metrics
 from k3repro.store import Artifact, Header, Run, Store
 
 _ALL = (
-    ablation, capacity_grid, classes, envelope, latency, needle_gate, niah_ladder, osl_sweep, saturation,
-    self_consistency, slots,
+    ablation, replay, capacity_grid, classes, envelope, latency, needle_gate, niah_ladder, osl_sweep,
+    saturation, self_consistency, slots,
 )  # fmt: skip
 PROBES: dict[str, ModuleType] = {probe.NAME: probe for probe in _ALL}
 
@@ -187,15 +188,6 @@ def judge(probe: ModuleType, chosen: Any, session: Session, run: Run) -> dict[st
 def _witness(target: Any) -> Metrics:
     answer = target.run(lambda opened: opened.fetch("/metrics"))
     return witness(answer.text if answer.status == 200 else None)
-
-
-def serve_facts(target: Any) -> dict[str, Any]:
-    """The serve record of an open target, as it answers now."""
-    paths = ("/version", "/v1/models", "/health", "/metrics")
-    fetched = {path: target.run(lambda opened, path=path: opened.fetch(path)) for path in paths}
-    answers = {path: answer.text if answer.status == 200 else None for path, answer in fetched.items()}
-    known = {"seed": target.seed} if target.clock == "virtual" else {}
-    return facts(answers, target=target.subject, evidence=target.serve["evidence"], **known)
 
 
 def passing_gate(store: Store, subject: str, serve_id: str) -> Artifact | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from k3repro.client import Request, RequestRecord, SelfTest
@@ -16,6 +17,7 @@ from k3repro.probes.prompts import GENERATOR, Sizing, filler, tag, words_digest
 from k3repro.store import Run
 
 Build = Callable[[str, int], str]
+Wave = Callable[[Any, Callable[[RequestRecord], None]], Coroutine[Any, Any, list[RequestRecord]]]
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 _TIMES = ("intended_ns", "sent_ns", "first_token_ns", "last_token_ns", "done_ns")
 
@@ -125,11 +127,13 @@ class Session:
         extra: Callable[[list[dict[str, Any]]], Rows] | None = None,
         observer: Observer | None = None,
         allow: frozenset[str] = frozenset(),
+        wave: Wave | None = None,
     ) -> list[dict[str, Any]]:
         """Send one wave and commit its rows in one piece; returns the rows of its requests.
 
         `observer` looks at the engine's metrics meanwhile. `allow` names checks (`checks.Finding`) whose
-        failure is a result of this rung and not a fault of the instrument.
+        failure is a result of this rung and not a fault of the instrument. `wave` sends instead of a plain
+        wave of `requests`; how many it sent is known afterwards only.
 
         Raises:
             InvalidRun: somebody asked to stop, or a resumed twin run does not give the committed rows again.
@@ -142,7 +146,9 @@ class Session:
         self._interrupt.check(rung.name)
         self.progress.started(rung)
         headroom = None if self.virtual else Headroom()
-        rows = self._send(rung, requests, headroom, observer)
+        rows = self._send(rung, requests, headroom, observer, wave)
+        if wave is not None:
+            rung = replace(rung, requests=max(1, len(rows)))
         if rung.name in self.run.waves:
             self._same(rung, rows, committed)
         else:
@@ -163,14 +169,19 @@ class Session:
         requests: Sequence[Request],
         headroom: Headroom | None,
         observer: Observer | None,
+        wave: Wave | None,
     ) -> list[dict[str, Any]]:
         records: list[RequestRecord] = []
         with self._interrupt.wave(rung, self.run) as flight:
-            records = self.target.run(
-                attend.attended_wave, requests, headroom=headroom, observer=observer, on_record=flight.note,
-                concurrency=rung.concurrency, timeout_s=rung.timeout_s, stall_s=rung.stall_s, wave=rung.name,
-            )  # fmt: skip
-        if not records:  # drained by a first Ctrl-C, and nothing was left to send
+            if wave is not None:
+                records = self.target.run(wave, flight.note)
+            else:
+                records = self.target.run(
+                    attend.attended_wave, requests, headroom=headroom, observer=observer,
+                    on_record=flight.note, concurrency=rung.concurrency, timeout_s=rung.timeout_s,
+                    stall_s=rung.stall_s, wave=rung.name,
+                )  # fmt: skip
+        if not records and wave is None:  # drained by a first Ctrl-C, and nothing was left to send
             order = {request.request_id: index for index, request in enumerate(requests)}
             records = sorted(flight.records, key=lambda record: order[record.request_id])
         return [self._row(rung, record) for record in records]

@@ -13,7 +13,7 @@ from typing import Any
 
 from k3repro.client import open_target
 from k3repro.errors import InputError
-from k3repro.probes._run import serve_facts
+from k3repro.probes.serve_facts import serve_facts
 from k3repro.serve import parse_metrics
 from k3repro.serve.lines import parse_kv_lines
 from k3repro.store import Artifact, Column, Header, Schema, Store, Table

@@ -106,7 +106,9 @@ def _verdict(
     broken = [row for row in rows if row["outcome"] in ("failed_http", "failed_in_stream", "truncated")]
     if broken:
         return FAILED, f"{len(broken)} of {len(rows)} failed: {broken[0]['error']}"
-    if quiet >= _QUIET * timeout_s:
+    lost = [row for row in rows if row["outcome"] != "completed"]
+    # Prefill is silent too: without metrics only a request that never came back tells a stall from it.
+    if quiet >= _QUIET * timeout_s and (lost or waiting is not None):
         return STALL, f"no token for {quiet:.0f} s with requests in flight"
     late = len(rows) - len(in_time)
     if waiting:

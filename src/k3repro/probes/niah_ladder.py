@@ -85,7 +85,7 @@ def _steps(parameters: Parameters) -> list[_Step]:
 
 def _rung(name: str, context: int, parameters: Parameters) -> Rung:
     # Half a percent below the rung: sizes are good to about a thousandth, the sum must fit.
-    prompt = context - parameters.max_tokens - context // 200
+    prompt = context - parameters.max_tokens - max(24, context // 200)
     return Rung(f"niah-{name}", 1, 1, prompt, parameters.max_tokens, False, parameters.timeout_s)
 
 

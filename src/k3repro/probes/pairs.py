@@ -17,6 +17,7 @@ from k3repro.probes import _run
 from k3repro.probes.effects import effect, slot_effect
 from k3repro.probes.plan import as_parameters
 from k3repro.probes.progress import Progress, Silent
+from k3repro.probes.serve_facts import serve_facts
 from k3repro.store import Artifact, Store
 
 PAIRED: dict[str, int] = {"ablation": 3, "slots": 1}
@@ -93,7 +94,7 @@ def _side(
 
 def _fresh(target: str, used: set[Any]) -> None:
     with open_target(target) as opened:
-        found = _run.serve_facts(opened)["id"]
+        found = serve_facts(opened)["id"]
     if found in used:
         fix = "Relaunch it, then run the same command: it goes on with this restart."
         raise InvalidRun(
