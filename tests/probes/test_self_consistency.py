@@ -26,7 +26,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(_run, "instrument", lambda target: None)
     monkeypatch.setattr(_handoff, "_SETTLE_S", 0.0)
-    # Client and server share this process and a busy machine: what depends on time is no subject of these tests.
+    # Client and server share this process and a busy machine: time is no subject of these tests.
     for name, limit in {"client_lag_s": 1e9, "delivered_concurrency": 0.0, "little": 1e9}.items():
         monkeypatch.setitem(checks.LIMITS, name, limit)
 
