@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given
@@ -11,8 +12,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from k3repro.capacity import evaluate
-from k3repro.capacity.wall import fit_points
+from k3repro.capacity.wall import fit_points, published_wall
 from k3repro.errors import InputError
+from k3repro.spec import load_layout
 
 MI325X = [(16, 107.5), (32, 170.3), (64, 312.5), (128, 598.5), (256, 1171.0)]
 MI300X = [(16, 84.0), (32, 134.0), (64, 241.0), (128, 451.0), (256, 879.0)]
@@ -85,3 +87,12 @@ def test_the_law_refuses_lengths_outside_the_sweep() -> None:
     assert law(osl=100) == pytest.approx(evaluate(law.formula, {"osl": 100}))
     with pytest.raises(InputError, match="outside the calibrated 16 to 256"):
         law(osl=257)
+
+
+def test_the_published_wall_is_bound_to_its_shape() -> None:
+    layout = load_layout("k3-2p2d-mi300x")
+    law = published_wall(layout)
+    assert law is not None
+    assert law(osl=256.0, isl=1024.0, concurrency=1.0) == pytest.approx(22.312)
+    assert len(law.outside({"osl": 256.0, "isl": 200_000.0, "concurrency": 32.0})) == 2
+    assert published_wall(replace(layout, wall=None)) is None

@@ -138,3 +138,18 @@ def test_a_limit_on_file_size_stops_and_a_later_run_completes(tmp_path: Path) ->
     requant(plan, tmp_path / "clean")
     files = [{p.name: p.read_bytes() for p in (tmp_path / name).glob("*.s*")} for name in ("out", "clean")]
     assert files[0] == files[1] and len(files[0]) == 4
+
+
+def test_killed_after_the_last_rename_the_same_command_only_cleans_up(tmp_path: Path) -> None:
+    """A kill between the final name and the removal of the state leaves a complete result."""
+    plan = plan_requant(checkpoint(tmp_path / "src", shards=1))
+    report = requant(plan, tmp_path / "out")
+    state = tmp_path / "out" / ".k3repro-requant"
+    state.mkdir()
+    (state / "plan.json").write_text(json.dumps({"fingerprint": plan.fingerprint}))
+    with pytest.raises(UsageError, match="already there"):
+        requant(plan_requant(plan.source, "mse"), tmp_path / "out")
+    again = requant(plan, tmp_path / "out")
+    assert again["source_fingerprint"] == report["source_fingerprint"] and not state.exists()
+    with pytest.raises(UsageError, match="already there"):
+        requant(plan, tmp_path / "out")

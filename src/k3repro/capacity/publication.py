@@ -50,11 +50,15 @@ SCHEMA = Schema((VERDICTS,))
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What arithmetic gives for a figure: by its label, by another reading, and the reason in words."""
+    """What arithmetic gives for a figure: by its label, by another reading, and the reason in words.
+
+    `undecided` says that a fact nobody published decides whether the label holds.
+    """
 
     by_label: float | None
     other: float | None = None
     why: str = ""
+    undecided: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +146,7 @@ _PREFIXES: dict[str, tuple[str, Callable[[Facts], Answer]]] = {
         f.total / GIB, (f.total + 75_664_528) / GIB,
         "Tensor bytes alone round to a tenth less. With headers, or with a few state tensors stored "
         "as f32, the printed figure comes out; an index holds neither. Which of the two it was cannot"
-        " be told.")),
+        " be told.", undecided=True)),
     "routed experts": ("checkpoint", lambda f: Answer(f.gib("routed_experts"))),
     "routed share": ("checkpoint", lambda f: Answer(100 * f.parts["routed_experts"] / f.total)),
     "attention row": ("checkpoint", lambda f: Answer(
@@ -195,7 +199,7 @@ _PREFIXES: dict[str, tuple[str, Callable[[Facts], Answer]]] = {
 
 def decide(printed: float | None, text: str, answer: Answer) -> str:
     """Compare at the printed precision: by the label first, then by the other reading."""
-    if printed is None or (answer.by_label is None and answer.other is None):
+    if printed is None or answer.undecided or (answer.by_label is None and answer.other is None):
         return OPEN
     if answer.by_label is not None and same(printed, text, answer.by_label):
         return HOLDS

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from k3repro.capacity._law import Law
 from k3repro.capacity._line import LineFit, fit_line
+from k3repro.spec import Layout
 from k3repro.units import Interval
 
 
@@ -86,6 +87,19 @@ def fit_points(points: Iterable[tuple[float, float]], *, confidence: float = 0.9
         InputError: fewer than two output lengths, a value that is not finite, or a confidence outside (0, 1).
     """
     return WallFit(fit_line(points, confidence=confidence))
+
+
+def published_wall(layout: Layout) -> Law | None:
+    """The printed fit of a layout, bound to the shape it was fitted at; None where none is printed."""
+    fit = layout.wall
+    if fit is None:
+        return None
+    return wall_law(
+        fit.c0_s, fit.k_s_per_token, (fit.osl_low, fit.osl_high), name="wall law as published",
+        inputs={"source": layout.sources["wall.c0_s"], "range_source": layout.sources["wall.osl_low"]},
+        error={"kind": "not published"},
+        others={"isl": (fit.isl, fit.isl), "concurrency": (fit.concurrency, fit.concurrency)},
+    )  # fmt: skip
 
 
 def wall_law(

@@ -27,7 +27,7 @@ from k3repro.capacity import (
     published_cells,
     size,
 )
-from k3repro.capacity.wall import wall_law
+from k3repro.capacity.wall import published_wall
 from k3repro.cli import emit
 from k3repro.cli._launch import Launch, Tokens, launch_options, need_pool, resolve
 from k3repro.errors import StoreError, UsageError
@@ -275,15 +275,7 @@ def _wall_law(platform: str, name: str | None) -> Law | None:
             {**law.range, "isl": (1024, 1024), "concurrency": (1, 1)}, law.error,
         )  # fmt: skip
     layout = layout_for("kimi-k3", load_platform(platform).name)
-    if layout is None or layout.wall is None:
-        return None
-    fit = layout.wall
-    return wall_law(
-        fit.c0_s, fit.k_s_per_token, (fit.osl_low, fit.osl_high), name="wall law as published",
-        inputs={"source": layout.sources["wall.c0_s"], "range_source": layout.sources["wall.osl_low"]},
-        error={"kind": "not published"},
-        others={"isl": (fit.isl, fit.isl), "concurrency": (fit.concurrency, fit.concurrency)},
-    )  # fmt: skip
+    return published_wall(layout) if layout else None
 
 
 def _cells() -> list[Cell]:

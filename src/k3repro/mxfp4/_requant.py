@@ -46,6 +46,10 @@ def requant(
         InputError: a tensor that cannot be converted; shard and tensor are named.
         MachineError: no space, or what was read back is not what was written.
     """
+    if _only_uncleaned(plan, target):
+        shutil.rmtree(target / STATE_FOLDER)
+        report: dict[str, Any] = json.loads((target / "requant-report.json").read_bytes())
+        return report
     if os.path.lexists(target):
         raise UsageError(
             "is already there and will not be overwritten", where=str(target), fix="Name another."
@@ -53,6 +57,15 @@ def requant(
     folder = partial_path(target)
     with _only_one(folder):
         return _run(plan, folder, target, jobs, error_blocks, progress)
+
+
+def _only_uncleaned(plan: Plan, target: Path) -> bool:
+    """Whether `target` is this very conversion, complete, killed before it removed its own state."""
+    try:
+        known = json.loads((target / STATE_FOLDER / "plan.json").read_bytes())
+        return bool(known["fingerprint"] == plan.fingerprint)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def _lock_path(folder: Path) -> Path:
