@@ -1,9 +1,13 @@
 """Bring-up of a serve: plan, rules, preflight, launch, readiness, health, tear-down (docs/bringup.md)."""
 
 from k3repro.bringup._cluster import CLUSTER_KEYS, ROLES, Cluster, Mount, Node, load_cluster, parse_cluster
+from k3repro.bringup._doctor import CHECKS, Cell, Doctor, examine, judge_facts
 from k3repro.bringup._down import Down, tear_down
+from k3repro.bringup._executors import Executor, Local, Result, Slurm, Ssh, make_executor
+from k3repro.bringup._facts import ServeFacts, read_facts
 from k3repro.bringup._gate import gate_serve
 from k3repro.bringup._plan import Launch, Plan, RouterLaunch, container_argv, make_plan, router_argv
+from k3repro.bringup._probe_node import NodeFacts, arch_name, probe_script, read_probe
 from k3repro.bringup._recipe import SECTIONS, Choice, Knob, Recipe, load_recipe
 from k3repro.bringup._record import seal_bring_up
 from k3repro.bringup._router import Substitution, router_flags_of
@@ -15,45 +19,62 @@ from k3repro.bringup._up import bring_up, cluster_text_of, first_errors, look_at
 from k3repro.bringup._watch import Owner, RoleStatus
 
 __all__ = [
+    "CHECKS",
     "CLUSTER_KEYS",
     "ROLES",
     "RULES",
     "SECTIONS",
     "Broken",
+    "Cell",
     "Choice",
     "Cluster",
+    "Doctor",
     "Down",
     "EngineRule",
+    "Executor",
     "Knob",
     "Launch",
+    "Local",
     "Mount",
     "Node",
+    "NodeFacts",
     "Owner",
     "Plan",
     "Recipe",
+    "Result",
     "RoleStatus",
     "RouterLaunch",
     "Rule",
+    "ServeFacts",
+    "Slurm",
+    "Ssh",
     "State",
     "StateFile",
     "Substitution",
+    "arch_name",
     "bring_up",
     "check_plan",
     "cluster_text_of",
     "container_argv",
     "dockerfile",
     "engine_rules",
+    "examine",
     "first_errors",
     "gate_serve",
     "hand_scripts",
     "judge",
+    "judge_facts",
     "launch_facts",
     "launch_script",
     "load_cluster",
     "load_recipe",
     "look_at",
+    "make_executor",
     "make_plan",
     "parse_cluster",
+    "probe_script",
+    "read_facts",
+    "read_probe",
     "router_argv",
     "router_flags_of",
     "router_script",

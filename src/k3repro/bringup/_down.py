@@ -14,7 +14,7 @@ from k3repro.bringup._http import get
 from k3repro.bringup._plan import ROUTER
 from k3repro.bringup._script import tombstone
 from k3repro.bringup._state import State, StateFile
-from k3repro.bringup._watch import Owner, owners_script, read_owners, stop_script
+from k3repro.bringup._watch import Owner, owners_script, read_owners, stop_script, summary
 from k3repro.errors import MachineError
 from k3repro.serve import parse_metrics
 
@@ -68,8 +68,8 @@ async def take_down(file: StateFile, state: State, say: Say, *, drain: bool = Tr
     report = Down(state.serve, tuple(killed), tuple(foreign), round(time.monotonic() - begun, 2))
     state.event("down", "nothing of this serve is left")
     file.finish(state, report.as_dict())
-    for item in foreign:
-        say(f"left alone on {item.node}: {item.what} ({item.owner})")
+    for line in summary(foreign):
+        say(f"left alone: {line}")
     return report
 
 

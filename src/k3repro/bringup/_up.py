@@ -27,6 +27,7 @@ from k3repro.bringup._watch import (
     read_status,
     registered,
     status_script,
+    summary,
 )
 from k3repro.errors import FindingError, MachineError
 
@@ -131,8 +132,7 @@ class BringUp:
             result = await self.executor.run(
                 node, owners_script(self.plan.cluster, ports_of(self.plan, node))
             )
-            owners = read_owners(node, result.out, prefix=prefix)
-            return [f"{item.node}: {item.what} ({item.owner})" for item in owners]
+            return summary(read_owners(node, result.out, prefix=prefix))
 
         found = [line for lines in await self._each(look, self.plan.cluster.nodes) for line in lines]
         if found:

@@ -188,6 +188,23 @@ def read_owners(node: Node, out: str, *, serve: str = "", prefix: str = "") -> l
     return found
 
 
+def summary(owners: Iterable[Owner]) -> list[str]:
+    """One line per node and owner; its ports together."""
+    lines: list[str] = []
+    ports: dict[tuple[str, str], list[int]] = {}
+    for owner in owners:
+        word, _, rest = owner.what.partition(" ")
+        if word == "port" and rest.isdigit():
+            ports.setdefault((owner.node, owner.owner), []).append(int(rest))
+        else:
+            lines.append(f"{owner.node}: {owner.what} ({owner.owner})")
+    for (node, owner_name), found in ports.items():
+        listed = sorted(set(found))
+        text = ", ".join(map(str, listed[:4])) + (f" and {len(listed) - 4} more" if len(listed) > 4 else "")
+        lines.append(f"{node}: port {text} ({owner_name})")
+    return lines
+
+
 def _holder(text: str) -> str:
     match = re.search(r'\(\("([^"]+)",pid=(\d+)', text)
     return f"{match[1]} pid {match[2]}" if match else "another user's process"

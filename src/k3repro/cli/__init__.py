@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
 from typing import Any
 
 import click
 
 from k3repro import __version__
-from k3repro.errors import K3Error
+from k3repro.errors import K3Error, MachineError, UsageError
 
 # name -> (module:attribute, one line for --help)
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -19,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "bringup": ("k3repro.cli.bringup:bringup", "Plan, start, watch and stop a serve on a cluster."),
     "budget": ("k3repro.cli.budget:budget", "Bytes per component and per GPU, from safetensors headers."),
     "capacity": ("k3repro.cli.capacity:capacity", "Concurrency, latency, nodes and cost from the laws."),
+    "doctor": ("k3repro.cli.doctor:doctor", "Look at all nodes of a cluster before a bring-up."),
     "lab": ("k3repro.cli.run:lab", "Open the notebooks in JupyterLab."),
     "probe": ("k3repro.cli.probe:probe", "Run one probe against a target and seal its artifact."),
     "requant": ("k3repro.cli.requant:requant", "Convert an MXFP4 checkpoint to int4, shard by shard."),
@@ -28,6 +30,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "site": ("k3repro.cli.site:site", "Build and serve the static report."),
     "twin": ("k3repro.cli.twin:twin", "Serve the simulated cluster over HTTP."),
 }
+
+
+INTERRUPTED = 130
 
 
 class _LazyGroup(click.Group):
@@ -53,20 +58,55 @@ def root() -> None:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run the command line; a K3Error is one line on stderr and its exit code, never a traceback."""
+    """Run the command line; an error is one line on stderr and its exit code, never a traceback.
+
+    $K3REPRO_TRACEBACK=1 lets the traceback of an error that nobody foresaw through.
+    """
     arguments = sys.argv[1:] if argv is None else argv
+    as_json = "--json" in arguments
     try:
-        root.main(args=arguments, prog_name="k3repro", standalone_mode=True)
-    except K3Error as error:
-        report(error, as_json="--json" in arguments)
+        code = root.main(args=arguments, prog_name="k3repro", standalone_mode=False)
+    except click.ClickException as error:
+        if as_json:
+            _as_object(UsageError(error.format_message()))
+        error.show()
         sys.exit(error.exit_code)
+    except click.Abort:
+        click.echo("k3repro: interrupted", err=True)
+        sys.exit(INTERRUPTED)
+    except Exception as error:
+        if not isinstance(error, K3Error) and os.environ.get("K3REPRO_TRACEBACK"):
+            raise
+        shown = _as_k3(error)
+        report(shown, as_json=as_json)
+        sys.exit(shown.exit_code)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _as_k3(error: Exception) -> K3Error:
+    """The error as one that has an exit code; a defect of ours says how to report it."""
+    if isinstance(error, K3Error):
+        return error
+    if isinstance(error, OSError):
+        return MachineError(
+            error.strerror or str(error), where=str(error.filename or ""), fix="Check the path."
+        )
+    if isinstance(error, ValueError) and "null byte" in str(error):
+        return UsageError("a path holds a NUL character", fix="Give a path.")
+    said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    fix = "This is a defect: report it with what K3REPRO_TRACEBACK=1 prints."
+    return MachineError(f"unforeseen {said}", fix=fix)
 
 
 def report(error: K3Error, *, as_json: bool) -> None:
     """Print an error: one line for people on stderr, one JSON object for programs on stdout."""
     if as_json:
-        click.echo(json.dumps(error.as_dict(), sort_keys=True))
-    click.echo(f"k3repro: {error}", err=True)
+        _as_object(error)
+    click.echo(f"k3repro: {error}".encode(errors="backslashreplace"), err=True)
+
+
+def _as_object(error: K3Error) -> None:
+    click.echo(json.dumps(error.as_dict(), sort_keys=True))
 
 
 def emit(value: Any) -> None:

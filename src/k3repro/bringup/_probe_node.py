@@ -1,0 +1,162 @@
+"""One read-only script that looks at a node, and the facts in its answer."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from k3repro.bringup._cluster import Cluster
+from k3repro.bringup._watch import owners_script
+
+_SECTION = re.compile(r"^==(\w+)==$")
+
+
+@dataclass(slots=True)
+class NodeFacts:
+    """What a node said. Sizes in bytes; None or empty where it said nothing."""
+
+    host: str
+    error: str = ""
+    archs: tuple[str, ...] = ()
+    vram_used: tuple[int, ...] = ()
+    vram_total: tuple[int, ...] = ()
+    rails: dict[str, str] = field(default_factory=dict)
+    gids: dict[str, str] = field(default_factory=dict)
+    gid_types: dict[str, str] = field(default_factory=dict)
+    devices: tuple[str, ...] = ()
+    rp_filter: dict[str, str] = field(default_factory=dict)
+    routes: tuple[str, ...] = ()
+    modules: dict[str, str] = field(default_factory=dict)
+    libraries: dict[str, str] = field(default_factory=dict)
+    image: str = ""
+    config_sha: str = ""
+    shards: int | None = None
+    shards_wanted: int | None = None
+    clock_s: float | None = None
+    asked_s: float = 0.0
+    answered_s: float = 0.0
+    disk_free: dict[str, int] = field(default_factory=dict)
+    memlock: str = ""
+    shm: int | None = None
+    owners: str = ""
+
+    @property
+    def skew_s(self) -> float | None:
+        """Clock against this machine's; the true offset lies within `skew_error_s` of it."""
+        return None if self.clock_s is None else self.clock_s - (self.asked_s + self.answered_s) / 2
+
+    @property
+    def skew_error_s(self) -> float:
+        """Half the time between asking and the answer."""
+        return (self.answered_s - self.asked_s) / 2
+
+
+def probe_script(cluster: Cluster, ports: Iterable[int]) -> str:
+    """Everything in one round trip. `sysroot` stands before /sys and /proc in a twin's cluster file."""
+    q = shlex.quote
+    root, model = q(cluster.sysroot) if cluster.sysroot else "''", q(cluster.model)
+    gid = cluster.gid
+    lines = [
+        "set +e", f"R={root}",
+        "echo ==arch==",
+        "grep -h gfx_target_version $R/sys/class/kfd/kfd/topology/nodes/*/properties 2>/dev/null",
+        "echo ==vram==; for d in $R/sys/class/drm/card*/device; do [ -f $d/mem_info_vram_total ] &&"
+        " echo $(cat $d/mem_info_vram_used) $(cat $d/mem_info_vram_total); done",
+        "echo ==rails==",
+        "for d in $R/sys/class/infiniband/*; do [ -e $d ] || continue; n=${d##*/}; p=$d/ports/1",
+        f"  echo \"$n|$(cat $p/state 2>/dev/null)|$(cat $p/gids/{gid} 2>/dev/null)"
+        f"|$(cat $p/gid_attrs/types/{gid} 2>/dev/null)|$(cat $p/gid_attrs/ndevs/{gid} 2>/dev/null)\"; done",
+        "echo ==rp==; for f in $R/proc/sys/net/ipv4/conf/*/rp_filter; do n=${f%/rp_filter};"
+        " echo ${n##*/} $(cat $f 2>/dev/null); done",
+        "echo ==routes==; ip -4 route show table all 2>/dev/null | head -n 200",
+        "echo ==modules==",
+        "for m in amdgpu mlx5_core bnxt_re amdgpu_peermem ib_peer_mem nvidia_peermem; do"
+        " d=$R/sys/module/$m; [ -d $d ] && echo $m $(cat $d/version 2>/dev/null || echo present); done",
+        "echo ==libraries==",
+        *(f"[ -f {q(m.host)} ] && echo file $(readlink -f {q(m.host)}) || echo missing {q(m.host)}"
+          for m in cluster.userspace),
+        f"echo ==model==; sha256sum {model}/config.json 2>/dev/null | cut -d' ' -f1",
+        f"echo shards $(ls {model}/*.safetensors 2>/dev/null | wc -l)",
+        f"index={model}/model.safetensors.index.json",
+        "echo wanted $(grep -o '[^\"]*\\.safetensors' \"$index\" 2>/dev/null | sort -u | wc -l)",
+        f"echo ==disk==; for p in {q(cluster.logs)} {q(cluster.cache)} /tmp; do d=$p;"
+        " while [ ! -d \"$d\" ]; do d=$(dirname \"$d\"); done;"
+        " echo \"$p\" $(df -PB1 \"$d\" | awk 'NR==2 {print $4}'); done",
+        "echo ==limits==; echo memlock $(ulimit -l)",
+        "echo shm $(df -PB1 /dev/shm 2>/dev/null | awk 'NR==2 {print $2}')",
+    ]  # fmt: skip
+    if cluster.runtime != "process":
+        template = '{{.Id}} {{join .RepoDigests " "}}'
+        ask = shlex.join([cluster.runtime, "image", "inspect", "--format", template, cluster.image])
+        lines.append(f"echo ==image==; {ask} 2>&1 | head -n 1")
+    lines += ["echo ==owners==", owners_script(cluster, ports), "echo ==clock==; date +%s.%N", "true"]
+    return "\n".join(lines) + "\n"
+
+
+def read_probe(host: str, out: str, asked_s: float, answered_s: float) -> NodeFacts:
+    """Parse the answer of `probe_script`."""
+    sections: dict[str, list[str]] = {}
+    current: list[str] = []
+    for line in out.splitlines():
+        if match := _SECTION.match(line):
+            current = sections.setdefault(match[1], [])
+        elif line.strip():
+            current.append(line.strip())
+    facts = NodeFacts(host, asked_s=asked_s, answered_s=answered_s)
+    _gpus(facts, sections)
+    _network(facts, sections)
+    _files(facts, sections)
+    facts.owners = "\n".join(sections.get("owners", ()))
+    clock = sections.get("clock", [""])[0]
+    facts.clock_s = float(clock) if re.fullmatch(r"\d+\.\d+", clock) else None
+    return facts
+
+
+def _gpus(facts: NodeFacts, sections: dict[str, list[str]]) -> None:
+    versions = [line.split()[-1] for line in sections.get("arch", ())]
+    facts.archs = tuple(arch_name(int(text)) for text in versions if text.isdigit() and int(text))
+    pairs = [line.split() for line in sections.get("vram", ())]
+    pairs = [pair for pair in pairs if len(pair) == 2 and all(text.isdigit() for text in pair)]
+    facts.vram_used = tuple(int(pair[0]) for pair in pairs)
+    facts.vram_total = tuple(int(pair[1]) for pair in pairs)
+
+
+def arch_name(version: int) -> str:
+    """The gfx name of KFD's number: major, minor and stepping, the last in hexadecimal (90402 is gfx942)."""
+    return f"gfx{version // 10000}{version // 100 % 100}{version % 100:x}"
+
+
+def _network(facts: NodeFacts, sections: dict[str, list[str]]) -> None:
+    for line in sections.get("rails", ()):
+        name, state, gid, kind, device = (line.split("|") + [""] * 5)[:5]
+        facts.rails[name] = state.partition(":")[2].strip() or state
+        facts.gids[name], facts.gid_types[name] = gid, kind
+        facts.devices += (device,) if device else ()
+    facts.rp_filter = {line.split()[0]: line.split()[-1] for line in sections.get("rp", ()) if " " in line}
+    facts.routes = tuple(sections.get("routes", ()))
+
+
+def _files(facts: NodeFacts, sections: dict[str, list[str]]) -> None:
+    facts.modules = dict(line.split(None, 1) for line in sections.get("modules", ()) if " " in line)
+    for line in sections.get("libraries", ()):
+        kind, _, path = line.partition(" ")
+        facts.libraries[path] = kind
+    for line in sections.get("model", ()):
+        word, _, rest = line.partition(" ")
+        if word in {"shards", "wanted"} and rest.isdigit():
+            setattr(facts, "shards" if word == "shards" else "shards_wanted", int(rest))
+        elif re.fullmatch(r"[0-9a-f]{64}", word):
+            facts.config_sha = word
+    for line in sections.get("disk", ()):
+        path, _, free = line.rpartition(" ")
+        if free.isdigit():
+            facts.disk_free[path] = int(free)
+    for line in sections.get("limits", ()):
+        word, _, rest = line.partition(" ")
+        if word == "memlock":
+            facts.memlock = rest
+        elif word == "shm" and rest.isdigit():
+            facts.shm = int(rest)
+    facts.image = " ".join(sections.get("image", ()))

@@ -1,0 +1,88 @@
+"""`k3repro doctor`: is the cluster fit for a bring-up? Reads, changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from k3repro.bringup import (
+    Cell,
+    Doctor,
+    Plan,
+    StateFile,
+    examine,
+    load_cluster,
+    load_recipe,
+    make_executor,
+    make_plan,
+)
+from k3repro.errors import FindingError
+
+
+@click.command()
+@click.option(
+    "--cluster", required=True, metavar="FILE", help="A cluster file, or a name in pipelines/clusters."
+)
+@click.option("--recipe", default=None, help="Recipe name or file; the cluster's own when left out.")
+@click.option("--json", "as_json", is_flag=True, help="Print every cell as JSON.")
+def doctor(cluster: str, recipe: str | None, as_json: bool) -> None:
+    """Look at all nodes at once and say what would go wrong, with a fix for each finding.
+
+    Ends with exit code 1 when a check is red.
+
+    \b
+    Examples:
+      k3repro doctor --cluster mi325x-thor2
+      k3repro doctor --cluster my.toml --json
+    """
+    loaded = load_cluster(cluster)
+    plan = make_plan(load_recipe(recipe or loaded.recipe), loaded)
+    report = asyncio.run(_examine(plan))
+    if as_json:
+        from k3repro.cli import emit
+
+        emit(report.as_dict())
+    else:
+        _show(report, [node.host for node in loaded.nodes])
+    red = [cell for cell in report.cells if cell.state == "bad"]
+    if red:
+        checks = ", ".join(dict.fromkeys(cell.check for cell in red))
+        raise FindingError(f"{len(red)} red cells: {checks}", where=loaded.name, fix="The fixes stand above.")
+
+
+async def _examine(plan: Plan) -> Doctor:
+    state = StateFile(plan.cluster.name)
+    state.folder.mkdir(parents=True, exist_ok=True)
+    executor = make_executor(plan.cluster, folder=state.folder)
+    try:
+        return await examine(plan, executor)
+    finally:
+        await executor.close()
+
+
+_STYLE = {"ok": "green", "bad": "bold red", "unknown": "yellow", "n/a": "dim"}
+
+
+def _show(report: Doctor, hosts: Sequence[str]) -> None:
+    """The table, then one line per finding; a state is a word, never a colour alone."""
+    console = Console(highlight=False)
+    table = Table("check", *hosts)
+    for name in dict.fromkeys(cell.check for cell in report.cells):
+        row = {cell.node: cell for cell in report.cells if cell.check == name}
+        table.add_row(name, *(_cell(row.get(host)) for host in hosts))
+    console.print(table)
+    for cell in report.cells:
+        if cell.fix and cell.state in {"bad", "unknown"}:
+            console.print(f"{cell.state}: {cell.check} on {cell.node}: {cell.seen}. {cell.fix}", markup=False)
+    console.print(f"{len(report.cells)} checks on {len(hosts)} nodes in {report.seconds:.1f} s", markup=False)
+
+
+def _cell(cell: Cell | None) -> str:
+    if cell is None:
+        return ""
+    seen = cell.seen if len(cell.seen) <= 28 else cell.seen[:27] + "…"
+    return f"[{_STYLE[cell.state]}]{cell.state}[/] {seen.replace('[', '(')}"
