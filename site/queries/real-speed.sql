@@ -1,0 +1,30 @@
+-- title: What the clock said on shared cores
+-- column model: {label = "model"}
+-- column probe: {label = "probe"}
+-- column shape: {label = "tokens in / out"}
+-- column concurrency: {label = "in flight"}
+-- column n_requests: {label = "requests"}
+-- column tokens_per_s: {label = "output rate", unit = "tokens/s", format = ".1f"}
+-- column plateau: {label = "really in flight", format = ".1f"}
+-- column gate: {label = "gate"}
+-- column n_serves: {hide = true}
+-- empty: no real engine has run a ladder yet
+WITH rungs AS (
+  SELECT seal, 'osl-sweep' AS probe, concurrency, prompt_tokens_target, output_tokens_target, completed, completion_tokens,
+         wall_s, in_flight_plateau FROM osl_sweep_rungs WHERE measured AND valid
+  UNION ALL
+  SELECT seal, 'envelope', concurrency, prompt_tokens_target, output_tokens_target, completed, completion_tokens, wall_s,
+         in_flight_plateau FROM envelope_rungs WHERE measured AND valid
+  UNION ALL
+  SELECT seal, 'latency', concurrency, prompt_tokens_target, output_tokens_target, completed, completion_tokens, wall_s,
+         in_flight_plateau FROM latency_rungs WHERE measured AND valid
+)
+SELECT r.seal, json_extract_string(a.serve, '$.models[0]') AS model, r.probe,
+       r.prompt_tokens_target || ' / ' || r.output_tokens_target AS shape, r.concurrency,
+       CAST(sum(r.completed) AS BIGINT) AS n_requests,
+       sum(r.completion_tokens) * 1e9 / sum(CAST(round(r.wall_s * 1e9) AS BIGINT)) AS tokens_per_s,
+       min(r.in_flight_plateau) AS plateau,
+       CASE WHEN a.verdict_ok THEN 'passed' ELSE 'none: tainted' END AS gate, 1 AS n_serves
+FROM rungs AS r JOIN artifacts AS a ON a.seal = r.seal AND a.tier = 'measured'
+GROUP BY r.seal, a.serve, r.probe, r.prompt_tokens_target, r.output_tokens_target, r.concurrency, a.verdict_ok
+ORDER BY model, r.probe, r.seal, r.concurrency, r.output_tokens_target
