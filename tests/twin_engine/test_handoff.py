@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgpack
 import pytest
 from engine_roles import role_arguments, transfer_config
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from k3repro.errors import MachineError
+from k3repro.errors import MachineError, MissingExtra
 from k3repro.twin.engine import read_launch
 from k3repro.twin.engine._connector import Connector, EngineDead, TransferFailed
 from k3repro.twin.engine._log import log_to
 from k3repro.twin.engine._peer import Peer, host_of_rank, read_handoff
+from k3repro.twin.engine._ping import Pinger
 
 P_HOST, D_HOST = "127.0.2.1", "127.0.2.3"
 PORTS = itertools.count(21000, 64)
@@ -219,6 +222,49 @@ def test_a_port_that_is_taken_names_itself() -> None:
     pair = Pair()
     with pytest.raises(MachineError, match=str(pair.base)):
         both(pair, conversation)
+
+
+@given(st.binary(max_size=40), st.booleans())
+@settings(max_examples=25)
+def test_strangers_at_a_port_harm_nobody(noise: bytes, framed: bool) -> None:
+    async def conversation(pair: Pair) -> str:
+        for port in (pair.base, pair.base + 32):
+            _, writer = await asyncio.open_connection(P_HOST, port)
+            writer.write(len(noise).to_bytes(4, "big") + noise if framed else noise)
+            await writer.drain()
+            writer.close()
+        got = asyncio.ensure_future(pair.receive("tx"))
+        await pair.send("tx", "text")
+        return await got
+
+    assert both(Pair(), conversation) == "text"
+
+
+@pytest.mark.parametrize(
+    "message", [5, {}, {"call": 1}, {"call": 1, "op": "blocks", "body": {}}, {"reply": 9}]
+)
+def test_messages_that_make_no_sense_are_answered_or_end_the_connection(message: Any) -> None:
+    async def conversation(pair: Pair) -> bytes:
+        data = msgpack.packb(message)
+        reader, writer = await asyncio.open_connection(P_HOST, pair.base)
+        writer.write(len(data).to_bytes(4, "big") + data)
+        writer.write_eof()
+        await asyncio.wait_for(reader.read(), 5)
+        got = asyncio.ensure_future(pair.receive("tx"))
+        await pair.send("tx", "text")
+        writer.close()
+        return (await got).encode()
+
+    assert both(Pair(), conversation) == b"text"
+
+
+@pytest.mark.parametrize("missing", ["zmq", "msgpack"])
+def test_a_missing_extra_says_what_to_install(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    config = transfer_config("decode", [], 36367)
+    launch = read_launch(role_arguments("decode", "master", D_HOST, config), {"VLLM_HOST_IP": D_HOST})
+    with pytest.raises(MissingExtra, match=r"pip install 'k3repro\[cluster\]'"):
+        Pinger(launch, 2.0)
 
 
 # ---- whom a request names

@@ -74,6 +74,7 @@ class _Process:
         self._launch, self._options, self._log = launch, options, log
         self._startup = Startup(launch, options.platform, options.version, log)
         self._connector: Connector | None = None
+        self._hurry = False
         if launch.transfer is not None:
             self._connector = Connector(launch, launch.transfer, options.time_scale, log)
         base = platform(options.platform)
@@ -101,6 +102,7 @@ class _Process:
         return 0
 
     def _signalled(self) -> None:
+        self._hurry = self._stop.done()  # a second signal ends the drain
         if not self._stop.done():
             self._stop.set_result(None)
 
@@ -213,7 +215,9 @@ class _Process:
         if pinger is not None:
             pinger.stop()
             forgotten = pinger.last_s + TTL_S
-        while time.monotonic() < end and (front.in_flight or time.monotonic() < forgotten):
+        while (
+            not self._hurry and time.monotonic() < end and (front.in_flight or time.monotonic() < forgotten)
+        ):
             await asyncio.sleep(0.02)
         self._log(f"drained: {front.in_flight} requests left", place="launcher.py:1")
 

@@ -76,7 +76,9 @@ class Link:
             self._writer.write(len(data).to_bytes(4, "big") + data)
 
     async def _read(self) -> None:
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError, ValueError):
+        # Whatever a stranger sends ends his connection and nothing else.
+        strange = (ValueError, TypeError, KeyError, AttributeError)
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError, *strange):
             while True:
                 size = int.from_bytes(await self._reader.readexactly(4), "big")
                 if size > _MOST:
@@ -108,6 +110,10 @@ class Link:
         except MachineError as error:
             kind = error.context.get("kind", type(error).__name__)
             self._send({"reply": number, "error": error.what, "kind": kind})
+        except (KeyError, TypeError, ValueError) as error:
+            self._send(
+                {"reply": number, "error": f"cannot read {operation}: {error!r}", "kind": "MachineError"}
+            )
 
     def _end(self) -> None:
         self._writer.close()
