@@ -221,6 +221,12 @@ class Session:
     def _sizing(self, rows: Sequence[Mapping[str, Any]]) -> Sizing:
         counts = [row["prompt_tokens"] for row in sorted(rows, key=lambda row: row["request_id"])]
         short, long = sorted(CALIBRATION_WORDS)
+        failed = [row for row in rows if row["outcome"] != "completed"]
+        if failed:
+            reason = f"the first requests failed: {failed[0]['outcome']}: {failed[0]['error']}"
+            self.run.quarantine(reason)
+            fix = "Ask it with curl; a wrong --model answers 404."
+            raise InvalidRun(reason, where="calibration", fix=fix)
         if len(counts) != 2 or None in counts:
             reason = "the server does not report usage.prompt_tokens, so prompts cannot be sized"
             self.run.quarantine(reason)

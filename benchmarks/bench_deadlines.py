@@ -1,0 +1,43 @@
+"""Deadlines of the client's own loop at 1,024 streams of 256 tokens each, against an idle loop in the same minutes.
+
+python benchmarks/bench_deadlines.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from k3repro.client import Request, open_target, wave_load, zero_server
+from k3repro.probes.attend import LAG_LIMIT_S, Headroom, attended_wave
+
+STREAMS, TOKENS = 1024, 256
+
+
+async def _idle(_: Any, headroom: Headroom) -> None:
+    async with headroom.watch():
+        await asyncio.sleep(6)
+
+
+def main() -> None:
+    """One flood, one idle spell, one table."""
+    requests = [Request(f"r{n}", "x", TOKENS) for n in range(STREAMS)]
+    with zero_server() as port, open_target(f"http://127.0.0.1:{port}") as target:
+        idle, flood = Headroom(), Headroom()
+        target.run(_idle, idle)
+        records = target.run(attended_wave, requests, headroom=flood, concurrency=STREAMS)
+    wall = (max(r.done_ns for r in records) - min(r.sent_ns for r in records)) / 1e9
+    load = wave_load(records, STREAMS)
+    print(
+        f"{STREAMS} streams x {TOKENS} tokens: {wall:.2f} s, {STREAMS * TOKENS / wall:,.0f} events/s, peak {load.peak}"
+    )
+    print(f"{'loop':<8}{'ticks':>8}{'missed by, ms':>16}{'CPU share':>12}")
+    for name, seen in (("idle", idle), ("flood", flood)):
+        lag = "too few" if seen.lag_s is None else f"{seen.lag_s * 1e3:.2f}"
+        print(f"{name:<8}{len(seen.lags):>8}{lag:>16}{seen.cpu_share or 0:>12.2f}")
+    over = flood.lag_s is None or flood.lag_s > LAG_LIMIT_S
+    print("client-bound, and the run says so" if over else "within the limit", f"({LAG_LIMIT_S * 1e3:g} ms)")
+
+
+if __name__ == "__main__":
+    main()
