@@ -1,4 +1,4 @@
-"""Deadlines of the client's own loop at 1,024 streams of 256 tokens each, against an idle loop in the same minutes.
+"""Deadlines of the client's loop at 1,024 streams of 256 tokens, against an idle loop in the same minutes.
 
 python benchmarks/bench_deadlines.py
 """
@@ -28,9 +28,8 @@ def main() -> None:
         records = target.run(attended_wave, requests, headroom=flood, concurrency=STREAMS)
     wall = (max(r.done_ns for r in records) - min(r.sent_ns for r in records)) / 1e9
     load = wave_load(records, STREAMS)
-    print(
-        f"{STREAMS} streams x {TOKENS} tokens: {wall:.2f} s, {STREAMS * TOKENS / wall:,.0f} events/s, peak {load.peak}"
-    )
+    rate = STREAMS * TOKENS / wall
+    print(f"{STREAMS} streams x {TOKENS} tokens: {wall:.2f} s, {rate:,.0f} events/s, peak {load.peak}")
     print(f"{'loop':<8}{'ticks':>8}{'missed by, ms':>16}{'CPU share':>12}")
     for name, seen in (("idle", idle), ("flood", flood)):
         lag = "too few" if seen.lag_s is None else f"{seen.lag_s * 1e3:.2f}"

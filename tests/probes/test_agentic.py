@@ -89,7 +89,8 @@ def test_sessions_that_do_not_fit_are_dropped_and_counted() -> None:
 WEKA = {
     "id": "one", "block_size": 16, "hash_id_scope": "local",
     "requests": [
-        {"t": 0.0, "type": "s", "in": 100, "out": 5, "hash_ids": [0, 1, 2], "api_time": 1.0, "think_time": 0.0},
+        {"t": 0.0, "type": "s", "in": 100, "out": 5, "hash_ids": [0, 1, 2], "api_time": 1.0,
+         "think_time": 0.0},
         {"t": 3.5, "type": "s", "in": 120, "out": 6, "hash_ids": [0, 1, 3], "api_time": 1.0},
         {"type": "subagent", "requests": [{"t": 2.0, "in": 50, "out": 2, "hash_ids": [9]}]},
     ],
