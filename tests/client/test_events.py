@@ -132,3 +132,26 @@ def test_the_short_cut_is_taken() -> None:
 
     reader.event(payload("text", " two", False, 0), b"")
     assert reader.text == " one two"
+
+
+def told(*documents: str) -> AnswerReader:
+    reader = AnswerReader()
+    for document in documents:
+        reader.event(document.encode(), b"")
+    return reader
+
+
+def test_half_a_surrogate_pair_is_joined_or_replaced() -> None:
+    halves = told('{"choices":[{"text":"\\ud83c"}]}', '{"choices":[{"text":"\\udf89"}]}')
+    assert halves.text == "\N{PARTY POPPER}"
+    alone = told('{"system_fingerprint":"\\ud800","choices":[{"text":"a\\ud800"}]}')
+    assert (alone.text, alone.fingerprint) == ("a\ufffd", "\ufffd")
+
+
+def test_a_count_beyond_any_counter_is_no_count() -> None:
+    reader = told('{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":%s}}' % ("9" * 400))
+    assert (reader.prompt_tokens, reader.completion_tokens) == (3, None)
+
+
+def test_a_choice_of_another_shape_is_said_to_be_one() -> None:
+    assert "not an object" in str(told('{"choices":[{"delta":5,"finish_reason":7}]}').error)

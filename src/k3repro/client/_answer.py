@@ -8,6 +8,7 @@ from typing import Any
 __all__ = ["AnswerReader"]
 
 _NEVER = 1 << 62
+_MOST_TOKENS = 1 << 53
 _MOST_LESSONS = 3  # a stream whose events keep changing shape is parsed throughout
 
 
@@ -64,8 +65,8 @@ class AnswerReader:
 
     @property
     def text(self) -> str:
-        """Everything the server said."""
-        return "".join(self._parts)
+        """Everything the server said; half a surrogate pair, which is no text, as U+FFFD."""
+        return _whole("".join(self._parts))
 
     def event(self, data: bytes, name: bytes) -> None:
         """One server-sent event, completed by bytes that arrived at `now_ns`."""
@@ -124,23 +125,26 @@ class AnswerReader:
             if isinstance(problem, dict)
             else problem or document.get("message")
         )
-        self.error = self.error or str(message)[:300]
+        self.error = self.error or _whole(str(message)[:300])
         return True
 
     def _choices(self, document: dict[str, Any], *, timed: bool) -> str | None:
         """Read the one choice; its text when the event carries nothing but text."""
         fingerprint = document.get("system_fingerprint")
         if isinstance(fingerprint, str):
-            self.fingerprint = fingerprint
+            self.fingerprint = _whole(fingerprint)
         choices = document.get("choices")
         if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
             return None
         choice = choices[0]
         body = choice.get("delta") or choice.get("message") or choice
+        if not isinstance(body, dict):
+            self.error = self.error or f"a choice is not an object: {str(body)[:80]!r}"
+            return None
         said = body.get("text") if body is choice else _said(body)
         text = said if isinstance(said, str) else ""
         finish = choice.get("finish_reason")
-        role_only = isinstance(body, dict) and "role" in body and not text and not finish
+        role_only = "role" in body and not text and not finish
         if timed and not role_only:
             self.events += 1
             self.last_token_ns = self.now_ns
@@ -149,7 +153,7 @@ class AnswerReader:
         if text:
             self._parts.append(text)
         if isinstance(finish, str):
-            self.finish_reason = finish
+            self.finish_reason = _whole(finish)
             return None
         return None if document.get("usage") or role_only else text
 
@@ -198,5 +202,13 @@ def _said(body: dict[str, Any]) -> str:
     return "".join(part for part in parts if isinstance(part, str))
 
 
+def _whole(text: str) -> str:
+    """Text with halves of surrogate pairs joined, and lone ones replaced: a file can hold it."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def _count(value: Any, otherwise: int | None) -> int | None:
-    return value if type(value) is int and value >= 0 else otherwise
+    """A count of tokens; what no counter could hold is no count."""
+    return value if type(value) is int and 0 <= value < _MOST_TOKENS else otherwise
