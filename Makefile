@@ -49,7 +49,7 @@ test-cluster: $(VENV)/.test $(VENV)/.router
 	@K3_CLUSTER=1 K3_REQUIRE=cluster $(BIN)/python -m pytest tests/cluster -m cluster $(PYTEST_ARGS)
 
 test-real: $(VENV)/.test $(VENV)/.router
-	@K3_REAL="$(CURDIR)/$(VENV)/router/bin:$(K3_REAL)" $(BIN)/python -m pytest tests/real -m engine $(PYTEST_ARGS)
+	@K3_REAL="$(abspath $(VENV))/router/bin:$(K3_REAL)" $(BIN)/python -m pytest tests/real -m engine $(PYTEST_ARGS)
 	@if [ -f $(VENV)/.engine ]; then $(MAKE) --no-print-directory test-engine; \
 	  else echo "NOT RUN: real vLLM on CPU; make test-engine installs it and runs its tests"; fi
 
