@@ -151,7 +151,7 @@ def detection_matrix(
     store: Store,
     *,
     platform: str = "mi325x",
-    first: int = 3,
+    first: int = 2,
     full: int = 20,
     clean: int = 10,
     rates: Sequence[float] = RATES,
@@ -192,7 +192,7 @@ RunAll = Callable[[Iterable[Trial]], list[list[str]]]
 def _runner(executor: Executor | None) -> RunAll:
     if executor is None:
         return lambda trials: [trial.flags() for trial in trials]
-    return lambda trials: list(executor.map(flags, trials, chunksize=4))
+    return lambda trials: list(executor.map(flags, trials, chunksize=1))
 
 
 def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -219,23 +219,27 @@ def _row_of(
     for rate in sorted(rates, reverse=True):
         _extend(results, [(probe, rate) for probe in alive], platform, defect, first, run_all)
         alive = [probe for probe in alive if any(results[probe, rate])]
-    for probe in probes_on_trial():
-        _settle(results, probe, platform, defect, full - first, run_all)
+    open_probes = set(probes_on_trial())
+    while open_probes:
+        keys = [key for probe in sorted(open_probes) if (key := _boundary(results, probe, full)) is not None]
+        _extend(results, keys, platform, defect, full - first, run_all)
+        open_probes = {probe for probe, rate in keys if _share(results[probe, rate]) < ENOUGH}
     cells = [_cell(defect, probe, rate, found) for (probe, rate), found in results.items()]
     return {"cells": cells, "caught": [_caught(defect, probe, cells) for probe in probes_on_trial()]}
 
 
-def _settle(
-    results: dict[tuple[str, float], list[list[str]]], probe: str, platform: str, defect: str, more: int,
-    run_all: RunAll,
-) -> None:  # fmt: skip
-    """From the lowest rate that was caught every time upwards, until one is caught often enough."""
-    certain = sorted(rate for name, rate in results if name == probe and all(results[name, rate]))
-    for rate in certain:
-        _extend(results, [(probe, rate)], platform, defect, more, run_all)
-        found = results[probe, rate]
-        if sum(map(bool, found)) >= ENOUGH * len(found):
-            return
+def _boundary(
+    results: Mapping[tuple[str, float], Sequence[object]], probe: str, full: int
+) -> tuple[str, float] | None:
+    """The lowest rate that a probe caught every time so far and that has not had all its trials."""
+    rates = [
+        rate for (name, rate), found in results.items() if name == probe and len(found) < full and all(found)
+    ]
+    return (probe, min(rates)) if rates else None
+
+
+def _share(found: Sequence[object]) -> float:
+    return sum(map(bool, found)) / len(found)
 
 
 def _extend(
