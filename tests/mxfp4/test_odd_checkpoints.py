@@ -96,6 +96,7 @@ def test_shard_names_that_are_no_file_names(tmp_path: Path, name: str) -> None:
     [
         b'{"a":{"dtype":[],"shape":[1],"data_offsets":[0,4]}}',
         b'{"a":{"dtype":{},"shape":[1],"data_offsets":[0,4]}}',
+        b'{"__metadata__":[]}',
         b'{"\\ud800":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}',
     ],
 )

@@ -106,7 +106,8 @@ def parse_header(raw: bytes, *, where: str = "", buffer_bytes: int | None = None
         raise InputError(f"the safetensors header is not valid JSON ({error})", where=where) from None
     if not isinstance(entries, dict):
         raise InputError("the safetensors header is not a JSON object", where=where)
-    metadata = entries.pop("__metadata__", None) or {}
+    metadata = entries.pop("__metadata__", None)
+    metadata = {} if metadata is None else metadata
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         raise InputError("__metadata__ is not an object of strings", where=where)
     infos = sorted(
