@@ -142,6 +142,7 @@ def _memory(facts: NodeFacts, _: Plan, __: Mapping[str, NodeFacts]) -> Judged:
 @check("leftovers")
 def _leftovers(facts: NodeFacts, plan: Plan, _: Mapping[str, NodeFacts]) -> Judged:
     owners = [item for item in _owners(facts, plan) if not item.startswith("port ")]
+    owners.sort(key=lambda item: item.startswith("serve "))  # processes of GPUs and containers first
     fix = "If it is yours: k3repro bringup down; else ask its owner." if owners else ""
     return (BAD if owners else GOOD), "; ".join(owners[:4]) or "none", fix
 

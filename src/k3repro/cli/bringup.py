@@ -293,3 +293,24 @@ def down(cluster: str, drain: bool, as_json: bool) -> None:
         return
     text = f"{name}: serve {report.serve} is down after {report.seconds:.1f} s; nothing of it is left"
     _answer(report.as_dict(), as_json, text)
+
+
+@bringup.command()
+@click.argument("trace", type=click.Path(exists=True, dir_okay=False))
+@_JSON
+def census(trace: str, as_json: bool) -> None:
+    """Count the kernels of a profiler trace by family and precision: what ran, not what was asked for.
+
+    Reads torch's Chrome JSON (gzip or not) and rocprof's CSV or JSON.
+
+    \b
+    Examples:
+      k3repro bringup census trace.json.gz
+      k3repro bringup census 123_kernel_trace.csv --json
+    """
+    from k3repro.bringup.census import census_of, read_trace
+
+    document = census_of(read_trace(trace)).as_dict()
+    lines = [f"{row['family']:14} {row['precision']:8} {row['launches']:7}" for row in document["kernels"]]
+    lines += [f"unknown: {count} x {name}" for name, count in document["unknown"].items()]
+    _answer(document, as_json, "\n".join([*lines, document["verdict"]]))
