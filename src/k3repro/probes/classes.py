@@ -37,7 +37,7 @@ class Parameters:
 
     shape: tuple[str, ...] = (
         "latency-floor:128/32@16",
-        "throughput-peak:1K/1K@64",
+        "throughput-peak:1024/1024@64",
         "long-context:32K/512@32",
     )
     waves: int = 1
