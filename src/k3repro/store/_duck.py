@@ -17,7 +17,7 @@ import numpy as np
 from k3repro.errors import ArtifactCorrupt, ArtifactMissing, InputError, StoreError
 from k3repro.store._canonical import CHUNK_ROWS
 from k3repro.store._files import disk_errors
-from k3repro.store._schema import Column, Schema, Table
+from k3repro.store._schema import Column, Schema, Table, plain
 from k3repro.store._vectors import DTYPES, Array, Batch, Vector
 
 BATCH_ROWS = 8 * CHUNK_ROWS
@@ -285,6 +285,7 @@ def single_select(connection: duckdb.DuckDBPyConnection, sql: str, where: str) -
     Raises:
         InputError: several statements, or one of another kind.
     """
+    plain([sql], where)
     statements = connection.extract_statements(sql)
     kinds = [statement.type.name for statement in statements]
     if kinds != ["SELECT"]:
