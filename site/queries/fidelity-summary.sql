@@ -3,11 +3,11 @@
 -- column platform: {label = "platform"}
 -- column regime: {label = "regime"}
 -- column n_cells: {label = "cells"}
--- column median_abs: {label = "middle of the absolute errors", format = ".1%"}
+-- column middle_abs: {label = "middle of the absolute errors", format = ".1%"}
 -- column worst_abs: {label = "worst, with its sign", format = ".1%"}
 -- column worst_cell: {label = "the worst cell"}
 -- empty: the fidelity table has not run
 -- The median of few cells is a description of them, not an estimate of anything.
-SELECT seal, source, upper(platform) AS platform, regime, n_cells, median_error AS median_abs,
+SELECT seal, source, upper(platform) AS platform, regime, n_cells, median_error AS middle_abs,
        worst_error AS worst_abs, worst_cell
 FROM twin_fidelity_summary ORDER BY source, platform DESC, regime
