@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k3repro.errors import InputError, UsageError
-from k3repro.probes import estimate_probe, run_probe
-from k3repro.probes._judgement import compare_serves
-from k3repro.probes._sequences import Answer, part, read
+from k3repro.probes import compare_serves, estimate_probe, run_probe
+from k3repro.probes._judgement import Limits, rule
+from k3repro.probes._sequences import Answer, Parting, part, read
 from k3repro.store import Artifact, Store
 
 SMALL: dict[str, Any] = {"isl": 64, "osl": 8, "prompts": 4, "concurrency": (2, 4)}
@@ -172,6 +172,11 @@ def test_a_parting_is_the_first_difference_and_symmetric(
     if found.first == 0:
         assert found.dlp == 0.0
     assert part(one, one).near_tie(0.0, 0.0)
+
+
+@pytest.mark.parametrize(("dlp", "broken"), [(0.0, False), (4.5e-16, False), (1e-7, True)])
+def test_the_last_digit_of_a_printed_double_is_no_difference(dlp: float, broken: bool) -> None:
+    assert (rule("repeat", Parting(None, None, dlp), Limits()) is not None) == broken
 
 
 def test_an_answer_without_a_choice_is_no_answer() -> None:

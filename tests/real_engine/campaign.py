@@ -15,9 +15,7 @@ from typing import Any
 
 import engines
 
-from k3repro.probes import Silent, checks, run_probe
-from k3repro.probes._judgement import compare_serves
-from k3repro.probes.engine_start import seal_start, startup_law
+from k3repro.probes import Silent, checks, compare_serves, run_probe, seal_start, startup_law
 from k3repro.store import Artifact, Store
 
 # The tiny hybrid of build_models.py: three layers of convolution and recurrent state, one attention block.

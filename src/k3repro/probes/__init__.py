@@ -1,8 +1,10 @@
 """Probes: procedures on a serve, each ending in one sealed artifact (docs/design.md)."""
 
+from k3repro.probes._judgement import compare_serves
 from k3repro.probes._run import PROBES, estimate_probe, parameters_of, passing_gate, probe_named, run_probe
 from k3repro.probes.adopt import adopt, adopted
 from k3repro.probes.confirmation import confirm_limits, limits
+from k3repro.probes.engine_start import seal_start, startup_law
 from k3repro.probes.fits import fit_wall_law
 from k3repro.probes.pairs import PAIRED, run_pair
 from k3repro.probes.plan import Rung
@@ -19,6 +21,7 @@ __all__ = [
     "adopt",
     "adopted",
     "choose",
+    "compare_serves",
     "confirm_limits",
     "estimate_probe",
     "fit_wall_law",
@@ -28,4 +31,6 @@ __all__ = [
     "probe_named",
     "run_pair",
     "run_probe",
+    "seal_start",
+    "startup_law",
 ]

@@ -64,6 +64,8 @@ RESTART_TABLE = Table(
 )
 # Waves at concurrency 1 through the same path: the batch is the same, so not even a last bit may move.
 _IDENTICAL = ("repeat", "reuse", "swap")
+# Engines compute log-probabilities in float32 at best; what is smaller than this came from printing doubles.
+PRINTED_NATS = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,7 @@ def rule(kind: str, found: Parting, limits: Limits) -> str | None:
             if found.first is not None
             else "the other prompt gives the same answer: the swap shows nothing"
         )
-    if kind in _IDENTICAL and found.first is None and found.dlp:
+    if kind in _IDENTICAL and found.first is None and (found.dlp or 0.0) > PRINTED_NATS:
         return f"same tokens, but log-probabilities moved by {found.dlp:.3g}"
     exact = kind in _IDENTICAL or (kind == "concurrency" and limits.batch_exact)
     if exact and found.first is not None:
@@ -229,7 +231,7 @@ def compare_serves(
     rows = []
     for prompt, row in sorted(before.items()):
         found = part(answer_of(row), answer_of(after[prompt]))
-        same = found.first is None and not found.dlp
+        same = found.first is None and (found.dlp or 0.0) <= PRINTED_NATS
         ok = same or (max_margin > 0 and found.near_tie(max_margin, max_dlp))
         rows.append({
             "prompt": prompt, "serve": serves[0], "other_serve": serves[1], "first_difference": found.first,
