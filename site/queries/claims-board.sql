@@ -1,14 +1,16 @@
 -- title: Every claim with its verdict
 -- column document: {label = "document", kind = "code"}
--- column place: {label = "where", kind = "code"}
--- column claim: {label = "claim", kind = "code"}
+-- column section: {label = "section", kind = "code"}
+-- column claim: {label = "claim", kind = "code", link = "href"}
+-- column page: {hide = true}
+-- column href: {hide = true}
 -- column about: {label = "about"}
 -- column printed: {label = "printed"}
--- column verdict: {label = "verdict"}
--- column derived: {label = "interval"}
--- column formula: {label = "follows from", kind = "code"}
+-- column verdict: {label = "verdict", kind = "badge"}
+-- column derived: {label = "the others give"}
 -- column change: {label = "smallest change"}
-SELECT seal, subject AS document, place, claim, about, printed, verdict, derived, formula, change
+SELECT seal, subject AS document, section, claim, page, about, printed, verdict, derived, change,
+  'claims/' || subject || '/' || section || '.html#' || page AS href
 FROM claims_audit_claims
-WHERE same = ''
+WHERE page <> ''
 ORDER BY document, position

@@ -1,6 +1,7 @@
 -- title: Contradicted only if something holds that is not printed
 -- column document: {label = "document", kind = "code"}
--- column claim: {label = "claim", kind = "code"}
+-- column claim: {label = "claim", kind = "code", link = "href"}
+-- column href: {hide = true}
 -- column about: {label = "about"}
 -- column printed: {label = "printed"}
 -- column derived: {label = "the others give"}
@@ -8,7 +9,8 @@
 -- column inputs: {label = "from"}
 -- column assuming: {label = "assuming"}
 -- column change: {label = "smallest change that would make it true"}
-SELECT seal, subject AS document, claim, about, printed, derived, formula, inputs, assuming, change
+SELECT seal, subject AS document, claim, about, printed, derived, formula, inputs, assuming, change,
+  'claims/' || subject || '/' || section || '.html#' || page AS href
 FROM claims_audit_claims
 WHERE rule = 'K3C110' AND same = ''
 ORDER BY document, position

@@ -1,6 +1,7 @@
 -- title: Contradictions, with the arithmetic
 -- column document: {label = "document", kind = "code"}
--- column claim: {label = "claim", kind = "code"}
+-- column claim: {label = "claim", kind = "code", link = "href"}
+-- column href: {hide = true}
 -- column place: {label = "where", kind = "code"}
 -- column about: {label = "about"}
 -- column printed: {label = "printed"}
@@ -13,7 +14,8 @@
 -- column meaning: {label = "finding"}
 -- column strength: {label = "at a wider tolerance"}
 SELECT seal, subject AS document, claim, place, about, printed, claimed, derived, formula, inputs, assuming, change, meaning,
-  CASE WHEN survives THEN 'still contradicted' ELSE 'no longer' END AS strength
+  CASE WHEN survives THEN 'still contradicted' ELSE 'no longer' END AS strength,
+  'claims/' || subject || '/' || section || '.html#' || page AS href
 FROM claims_audit_claims
-WHERE verdict = 'contradicted' AND (same = '' OR rule IN ('K3C102', 'K3C103', 'K3C104') AND formula LIKE 'repeats %' AND derived <> claimed)
+WHERE verdict = 'contradicted' AND page <> ''
 ORDER BY document, strength DESC, position

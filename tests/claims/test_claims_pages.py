@@ -35,3 +35,10 @@ def test_the_claims_pages_build_and_hold_every_contradiction(tmp_path):
         for row in audit.rows("claims"):
             if row["in_headline"]:
                 assert row["claim"] in page, row["claim"]
+    for audit in audits:
+        rows = [row for row in audit.rows("claims") if row["page"]]
+        assert len(rows) >= sum(not row["same"] for row in audit.rows("claims"))
+        for row in rows:
+            folder = built / "claims" / audit.subject
+            text = (folder / f"{row['section']}.html").read_text(encoding="utf-8")
+            assert text.count(f' id="{row["page"]}"') == 1, row["claim"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from k3repro.claims._render import show_interval, span_of
 from k3repro.claims._rules import rule_text
 from k3repro.claims._skeleton import Bone, Skeleton
 from k3repro.claims._slips import short_number
+from k3repro.claims._tree import TREE_TEXT, Past, anchor, has_page, section_of, shown, tree_rows
 from k3repro.claims._unit import counted
 from k3repro.store import Artifact, Catalog, Column, Schema, Store, Table, derivation
 
@@ -42,6 +44,8 @@ SKELETON_SCHEMA = Schema(
 )
 _TEXT = [
     "place",
+    "section",
+    "page",
     "printed",
     "unit",
     "kind",
@@ -73,6 +77,7 @@ _COUNTS = [
     "measured",
     "small_n",
 ]
+_STATE = ("verdict", "printed", "derived")
 _STEP_TEXT = ["claim", "role", "formula", "inputs", "outcome", "claimed", "derived", "assuming", "note"]
 CLAIMS_SCHEMA = Schema(
     [
@@ -97,6 +102,18 @@ CLAIMS_SCHEMA = Schema(
             ],
             key=("position", "step"),
             doc="Every check of every claim: what it follows from, and the interval that gives.",
+        ),
+        Table(
+            "tree",
+            [
+                Column("position", "INT64", nullable=False),
+                Column("node", "INT64", nullable=False),
+                Column("depth", "INT64", doc="0 is the claim", nullable=False),
+                Column("claim", "VARCHAR", nullable=False),
+                *(Column(name, "VARCHAR") for name in TREE_TEXT),
+            ],
+            key=("position", "node"),
+            doc="The page of every claim: derivation, artifacts, smallest change, earlier verdicts.",
         ),
         Table(
             "summary",
@@ -125,14 +142,17 @@ CLAIMS_SCHEMA = Schema(
 def audit_of_claims(inputs: Sequence[Artifact], *, ledger: str, primary: str = "") -> Mapping[str, Any]:
     """Judge a ledger (TOML text) against its skeleton and, for a secondary source, the primary ledger.
 
-    The first input is the skeleton, the others are measured artifacts that claims are bound to.
+    The first input is the skeleton; the others are measured artifacts that claims are bound to, and the
+    earlier audits of the same document, oldest first, from which the history of a verdict is told.
 
     Raises:
         LedgerError: a ledger is wrong, or a claim has no anchor in the skeleton.
     """
     read = read_ledger_text(ledger)
     skeleton = _skeleton(inputs[0])
-    back = backer(_Sealed(inputs[1:])) if len(inputs) > 1 else None
+    audits = [artifact for artifact in inputs[1:] if artifact.name == "claims-audit"]
+    measured = [artifact for artifact in inputs[1:] if artifact.name != "claims-audit"]
+    back = backer(_Sealed(measured)) if measured else None
     verdicts = audit_ledger(read, primary=read_ledger_text(primary) if primary else None, back=back)
     cover = coverage(read, skeleton)
     chosen = {verdict.claim.id for verdict in headline(verdicts)}
@@ -142,13 +162,51 @@ def audit_of_claims(inputs: Sequence[Artifact], *, ledger: str, primary: str = "
         for at, verdict in enumerate(verdicts)
         for number, step in enumerate(verdict.steps)
     ]
+    past = _history(audits, verdicts, read)
     rules = [{"rule": rule, "reason": reason, "numerals": count} for rule, count, reason in cover.rules]
     return {
         "claims": [row | _decisive(verdict, read) for row, verdict in zip(rows, verdicts, strict=True)],
         "steps": steps,
+        "tree": list(tree_rows(read, verdicts, past)),
         "summary": [_summary(read, verdicts, cover, len(chosen))],
         "non_claims": rules,
     }
+
+
+def _history(
+    audits: Sequence[Artifact], verdicts: Sequence[Verdict], ledger: Ledger
+) -> dict[str, list[Past]]:
+    """What earlier audits said of each claim, oldest first, as far as the next one said something else."""
+    states: dict[str, list[Past]] = {verdict.claim.id: [] for verdict in verdicts}
+    for artifact in audits:
+        rows = {str(row["claim"]): row for row in artifact.rows("claims")}
+        for name, found in states.items():
+            found.append(_past(artifact.seal, rows.get(name)))
+    for verdict in verdicts:
+        now = _past("", {"claim": verdict.claim.id, **_state(verdict, ledger)})
+        found = [*states[verdict.claim.id], now]
+        states[verdict.claim.id] = [one for one, after in pairwise(found) if _said(one) != _said(after)]
+    return states
+
+
+def _said(one: Past) -> tuple[str, str]:
+    """What makes a verdict another one; a narrower interval or a unit spelt otherwise does not."""
+    return (one.verdict, _digits(one.printed))
+
+
+def _digits(printed: str) -> str:
+    return re.sub(r"[^0-9.]", "", printed)
+
+
+def _past(seal: str, row: Mapping[str, Any] | None) -> Past:
+    if row is None:
+        return Past(seal, "not in the ledger", "", "")
+    return Past(seal, *(str(row[name]) for name in _STATE))
+
+
+def _state(verdict: Verdict, ledger: Ledger) -> dict[str, str]:
+    derived = str(_decisive(verdict, ledger)["derived"])
+    return {"verdict": verdict.verdict, "printed": shown(verdict.claim), "derived": derived}
 
 
 class _Sealed:
@@ -178,7 +236,9 @@ def _claim_row(at: int, verdict: Verdict, chosen: bool) -> dict[str, Any]:
         "position": at,
         "claim": claim.id,
         "place": claim.place,
-        "printed": f"{claim.hedge} {_print(claim)}".strip(),
+        "section": section_of(claim),
+        "page": anchor(claim) if has_page(verdict) else "",
+        "printed": shown(claim),
         "unit": claim.unit.name,
         "kind": claim.kind,
         "about": claim.of,
@@ -278,12 +338,29 @@ def _seal(store: Store, library: Library, name: str) -> Artifact:
     parameters = {"ledger": _text(ledger)}
     if ledger.primary:
         parameters["primary"] = _text(library.ledger(ledger.primary))
-    inputs = [numerals, *_measured(store, ledger)]
+    measured = _measured(store, ledger)
+    earlier = _earlier(store, audit_of_claims([numerals, *measured], **parameters)["claims"], ledger.id)
+    inputs = [numerals, *measured, *earlier]
     audit = store.derive(audit_of_claims, inputs, subject=ledger.id, parameters=parameters)
     for old in store.artifacts(name=audit.name, subject=audit.subject):
         if old.seal != audit.seal:
             store.supersede(old.seal, audit.seal, "the ledger, its document or what was measured changed")
     return audit
+
+
+def _earlier(store: Store, now: Sequence[Mapping[str, Any]], subject: str) -> list[Artifact]:
+    """Audits of the document before this one, oldest first, each as far as the next said something else."""
+    gone = store.withdrawn()
+    before = store.artifacts(name="claims-audit", subject=subject, current=False)
+    before = [artifact for artifact in before if artifact.seal not in gone]
+    states = [*({_key(row) for row in artifact.rows("claims")} for artifact in before), set(map(_key, now))]
+    return [
+        artifact for artifact, (said, after) in zip(before, pairwise(states), strict=True) if said != after
+    ]
+
+
+def _key(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return (str(row["claim"]), str(row["verdict"]), _digits(str(row["printed"])))
 
 
 def _measured(store: Store, ledger: Ledger) -> list[Artifact]:

@@ -50,11 +50,20 @@ def _undeclared(receipts: Sequence[Receipt], inputs: Sequence[str], store: Store
     known = {*inputs, *(receipt.seal for receipt in receipts)}
     for receipt in receipts:
         for seal in receipt.inputs:
-            if seal not in known:
+            if seal not in known and not _own_past(seal, receipt, store):
                 return (
                     f"{_label(receipt)} was derived from {_named(seal, store)}; add it to the stage's inputs"
                 )
     return ""
+
+
+def _own_past(seal: str, receipt: Receipt, store: Store) -> bool:
+    """Whether an input is an earlier version of the artifact itself, from which it tells its history."""
+    try:
+        artifact = store.find(seal)
+    except K3Error:
+        return False
+    return (artifact.name, artifact.subject) == (receipt.name, receipt.subject) and seal != receipt.seal
 
 
 def _named(seal: str, store: Store) -> str:

@@ -19,6 +19,7 @@ from k3repro.report._pages import artifact_facts, result_seals
 from k3repro.report._sources import Sources, rows_digest
 from k3repro.report._spec import refuse_nan, spec_problems
 from k3repro.report._tables import table_html
+from k3repro.report._tree import tree_html
 from k3repro.report._values import relation_badge, value_html
 from k3repro.report._withdrawn import withdrawn_items
 from k3repro.store import Store
@@ -57,6 +58,7 @@ class PageCheck:
     bound: set[Any] = field(default_factory=set)
     values: int = 0
     seals: set[str] = field(default_factory=set)
+    quoted: set[str] = field(default_factory=set)
 
     @property
     def base(self) -> str:
@@ -66,6 +68,7 @@ class PageCheck:
         """Look at every element that claims a source."""
         checks: list[tuple[str, Callable[[Any], None]]] = [
             ("//table[@data-query]", self._table),
+            ("//ul[@data-query]", self._tree),
             ("//data[contains(concat(' ',@class,' '),' k3-value ')]", self._value),
             ("//span[contains(@class,'k3-relation')][@data-query]", self._relation),
             ("//data[contains(@class,'k3-digest')]", self._digest),
@@ -83,7 +86,15 @@ class PageCheck:
             check(element)
         except K3Error as error:
             self._find(element, error.what, error.fix)
-        except (ValueError, TypeError, KeyError, AttributeError, LookupError) as error:
+        except (
+            ValueError,
+            TypeError,
+            KeyError,
+            AttributeError,
+            LookupError,
+            OSError,
+            RecursionError,
+        ) as error:
             self._find(element, f"malformed binding ({type(error).__name__})")
 
     def _find(self, element: Any, what: str, fix: str = _AGAIN) -> None:
@@ -132,6 +143,18 @@ class PageCheck:
             self._find(table, "more than one caption")
         self._count(query, len(table.xpath(".//td[@data-value]")))
 
+    def _tree(self, element: Any) -> None:
+        query, columns = element.attrib["data-query"], element.get("data-columns")
+        html = tree_html(
+            self.sources,
+            query,
+            where=_where(element),
+            columns=columns.split() if columns else None,
+            base=self.base,
+        )
+        self._compare(element, fragment(html), "tree")
+        self._count(query, len(element.xpath(".//li")))
+
     def _relation(self, element: Any) -> None:
         query, where = element.attrib["data-query"], _where(element)
         relations = {row["relation"] for row in self.sources.result(query).select(where)}
@@ -175,6 +198,7 @@ class PageCheck:
             and not extra
         ):
             self.bound.add(element)
+            self.quoted.add(path)
         else:
             self._find(element, f"the code is not the bytes of {path}")
 

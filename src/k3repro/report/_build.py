@@ -14,6 +14,7 @@ from typing import Any
 
 from k3repro.errors import GateFailed
 from k3repro.report import _files, _mkdocs
+from k3repro.report._each import instances
 from k3repro.report._figures import load_figure
 from k3repro.report._inputs import inputs_digest
 from k3repro.report._markup import canonical_json
@@ -59,12 +60,13 @@ def build_site(
         return BuildReport(site.build, **counts, seconds=time.perf_counter() - started, skipped=True)
     say("rendering pages")
     sources, shipped = _sources(site, store), Shipped()
-    pages, notebooks = _render(site, sources, shipped)
+    pages, notebooks, generated = _render(site, sources, shipped)
     docs: dict[str, bytes | str] = {**pages, **_mkdocs.asset_files(site)}
     _files.sync_tree(site.generated / "docs", docs)
     heads = store.heads()
     _files.write_changed(
-        site.generated / "mkdocs.yml", _mkdocs.configuration(site, list(pages), notebooks, heads)
+        site.generated / "mkdocs.yml",
+        _mkdocs.configuration(site, [page for page in pages if page not in generated], notebooks, heads),
     )
     say("running mkdocs")
     staging = site.generated / "staging"
@@ -115,10 +117,17 @@ def _inside(store: Store, artifact: Any) -> str:
     return f"artifacts/{artifact.path.resolve().relative_to(store.root.resolve()).as_posix()}"
 
 
-def _render(site: Site, sources: Sources, shipped: Shipped) -> tuple[dict[str, str], dict[str, str]]:
+def _render(
+    site: Site, sources: Sources, shipped: Shipped
+) -> tuple[dict[str, str], dict[str, str], set[str]]:
+    """Pages by name, titles of notebooks, and the pages that rows made: too many for the navigation."""
     pages: dict[str, str] = {}
-    for name, template in read_templates(site.pages).items():
-        pages[name] = render_page(Page(name, site, sources, shipped), template)
+    generated: set[str] = set()
+    for item in instances(read_templates(site.pages), sources):
+        page = Page(item.name, site, sources, shipped, template=item.template, row=item.row)
+        pages[item.name] = render_page(page, item.text)
+        if item.row is not None:
+            generated.add(item.name)
     titles: dict[str, str] = {}
     for name, (title, text) in notebook_pages(
         site, sources, shipped, lambda n: load_figure(site.figures, n)
@@ -128,7 +137,7 @@ def _render(site: Site, sources: Sources, shipped: Shipped) -> tuple[dict[str, s
     for name, title in titles.items():
         if title in repeated:  # one notebook, several targets
             titles[name] = f"{title}: {name.rsplit('/', 1)[-1].removesuffix('.md')}"
-    return pages, titles
+    return pages, titles, generated
 
 
 def _finish(staging: Path) -> None:

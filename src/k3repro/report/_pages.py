@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import jinja2
 
@@ -17,6 +18,7 @@ from k3repro.report._markup import attributes, escape, printable, script_json, s
 from k3repro.report._site import Site
 from k3repro.report._sources import Sources
 from k3repro.report._tables import block_id, table_html
+from k3repro.report._tree import tree_html
 from k3repro.report._values import badge, relation_badge, value_html
 
 __all__ = ["Page", "Shipped", "render_page"]
@@ -41,6 +43,8 @@ class Page:
     shipped: Shipped
     used: set[str] = field(default_factory=set)
     seen: dict[str, int] = field(default_factory=dict)
+    template: str = ""  # the file it was made from, where that is another
+    row: Mapping[str, Any] | None = None  # the row of `each` that it is about
 
     @property
     def base(self) -> str:
@@ -76,6 +80,31 @@ class Page:
             return f'<div class="k3-table" id="{ident}"><div class="k3-scroll">{table}</div>{links}</div>'
 
         return self._block(self._use(query, build))
+
+    def tree(
+        self,
+        query: str,
+        where: Mapping[str, Any] | None = None,
+        columns: Sequence[str] | None = None,
+        id: str = "",
+    ) -> str:
+        """`{{ tree("claims-tree", where={...}, id="t3.c4.out") }}`, alone on its line.
+
+        id: the permanent anchor; default made from the key, as for tables.
+        """
+
+        def build() -> str:
+            ident = id or block_id("tree", query, where, list(columns or ()))
+            drawn = tree_html(self.sources, query, where=where, columns=columns, base=self.base)
+            link = f'<a class="k3-permalink" href="#{escape(quote(ident))}" title="Link to this">#</a>'
+            return f'<div class="k3-block"{attributes({"id": ident})}>{link}{drawn}</div>'
+
+        return self._block(self._use(query, build))
+
+    def rows(self, query: str, where: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+        """The rows of a query, to loop over; a number of theirs still has to be shown by a call."""
+        found: list[dict[str, Any]] = self._use(query, lambda: self.sources.result(query).select(where))
+        return found
 
     def figure(
         self,
@@ -185,13 +214,7 @@ class Page:
 
 def result_seals(sources: Sources, query: str) -> set[str]:
     """Every artifact that the rows of a query cite."""
-    result = sources.result(query)
-    seals: set[str] = set()
-    for row in result.rows:
-        for name in result.columns:
-            if "seal" in name.split("_") and row[name]:
-                seals.update(row[name] if isinstance(row[name], list) else [row[name]])
-    return seals
+    return set(sources.result(query).seals)
 
 
 def artifact_facts(sources: Sources, seal: str) -> dict[str, Any]:
@@ -211,17 +234,18 @@ def render_page(page: Page, template: str) -> str:
     environment = jinja2.Environment(
         undefined=jinja2.StrictUndefined, autoescape=False, keep_trailing_newline=True
     )
-    names = ("value", "table", "figure", "relation", "source", "sql", "exists", "withdrawn")
+    names = ("value", "table", "tree", "rows", "figure", "relation", "source", "sql", "exists", "withdrawn")
+    source = page.template or page.name
     functions: dict[str, Any] = {name: getattr(page, name) for name in names}
     try:
-        text = environment.from_string(template).render(**functions, tier=badge)
+        text = environment.from_string(template).render(**functions, tier=badge, row=page.row or {})
     except jinja2.TemplateError as error:
         line = getattr(error, "lineno", None)
-        raise InputError(str(error), where=f"site/pages/{page.name}{f':{line}' if line else ''}") from None
+        raise InputError(str(error), where=f"site/pages/{source}{f':{line}' if line else ''}") from None
     except TypeError as error:
-        raise InputError(str(error), where=_place(page.name, error), fix="See docs/report.md.") from None
+        raise InputError(str(error), where=_place(source, error), fix="See docs/report.md.") from None
     except K3Error as error:
-        error.where = f"{_place(page.name, error)} ({error.where})"
+        error.where = f"{_place(source, error)} ({error.where})"
         raise
     return text.rstrip() + page.provenance() + "\n"
 

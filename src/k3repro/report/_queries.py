@@ -33,6 +33,7 @@ _KEYS = {
     "compares",
     "hide",
     "kind",
+    "link",
 }
 _COLUMN = re.compile(r"column\s+([A-Za-z_][\w]*)\s*:\s*(\{.*\})")
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
@@ -44,8 +45,8 @@ class ColumnSpec:
 
     seal: the column that cites this column's artifacts (default `seal`). statistic: `p99`, `median`, ...;
     n: the column with its sample size. difference: published minus predicted and its kin. interval: what it
-    is taken over (`serves`). compares: what it orders (`platforms`). kind: `digest`, `json`, `code` or `file`
-    (of a seal).
+    is taken over (`serves`). compares: what it orders (`platforms`). kind: `digest`, `json`, `code`, `badge`
+    or `file` (of a seal). link: the column with the place in the site (`page.html#id`) that a cell leads to.
     """
 
     name: str
@@ -60,6 +61,7 @@ class ColumnSpec:
     compares: str = ""
     hide: bool = False
     kind: str = ""
+    link: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +148,18 @@ def _column(name: str, table: str, where: str) -> ColumnSpec:
         compares=str(raw.get("compares", "")),
         hide=bool(raw.get("hide", False)),
         kind=str(raw.get("kind", "")),
+        link=str(raw.get("link", "")),
     )
 
 
 def load_queries(folder: Path) -> dict[str, Query]:
     """Every `NAME.sql` of a folder, by name."""
     paths = sorted(folder.glob("*.sql")) if folder.is_dir() else []
-    return {path.stem: parse_query(path.stem, path.read_text("utf-8")) for path in paths}
+    return {path.stem: parse_query(path.stem, _text(path)) for path in paths}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise InputError("is not UTF-8 text", where=str(path), fix="Save it as UTF-8.") from None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cached_property
 from typing import Any, Protocol
 
 from k3repro.errors import GateFailed, InputError
@@ -42,6 +43,9 @@ class Result:
     query: Query
     rows: list[dict[str, Any]]
     columns: tuple[str, ...]
+    _groups: dict[tuple[str, ...], dict[str, list[dict[str, Any]]]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     def select(self, where: Mapping[str, Any] | None) -> list[dict[str, Any]]:
         """The rows whose columns equal `where`.
@@ -52,7 +56,20 @@ class Result:
         wanted = dict(where or {})
         for name in wanted:
             self.require(name)
-        return [row for row in self.rows if all(row[name] == value for name, value in wanted.items())]
+        if not wanted or not self.rows:
+            return list(self.rows)
+        # a page per group of rows asks for each group, so the rows are sorted into groups once
+        names = tuple(sorted(wanted))
+        if names not in self._groups:
+            self._groups[names] = _grouped(self.rows, names)
+        return list(self._groups[names].get(_group_key(wanted[name] for name in names), ()))
+
+    @cached_property
+    def seals(self) -> frozenset[str]:
+        """Every artifact that the rows cite."""
+        names = [name for name in self.columns if "seal" in name.split("_")]
+        cells = [row[name] for row in self.rows for name in names if row[name]]
+        return frozenset(s for cell in cells for s in (cell if isinstance(cell, list) else [cell]))
 
     def require(self, column: str) -> ColumnSpec:
         """The description of a column that must exist."""
@@ -67,6 +84,19 @@ class Result:
     def visible(self) -> list[str]:
         """Columns a table shows when nobody chose: all but seals, counts the card shows, and hidden ones."""
         return [name for name in self.columns if not _is_seal(name) and not self.query.column(name).hide]
+
+
+def _grouped(rows: Sequence[dict[str, Any]], names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(_group_key(row[name] for name in names), []).append(row)
+    return groups
+
+
+def _group_key(values: Iterable[Any]) -> str:
+    """Values as text under which equal ones meet, as `==` has it: 1 and 1.0 and True."""
+    plain = [float(value) if isinstance(value, int | float) else value for value in values]
+    return canonical_json(plain)
 
 
 def _is_seal(name: str) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from k3repro.errors import InputError
 from k3repro.report._formats import MISSING, machine_value, with_unit
@@ -14,7 +16,16 @@ from k3repro.report._sources import Citation, Result, Sources, rows_digest
 from k3repro.report._values import badge, cell_attributes, cell_text, relation_badge
 from k3repro.units import format_decimal
 
-__all__ = ["block_id", "pick_columns", "table_html"]
+__all__ = [
+    "block_id",
+    "cell_content",
+    "citation_badges",
+    "merge_citations",
+    "pick_columns",
+    "row_citations",
+    "table_html",
+    "table_tiers",
+]
 
 
 def block_id(kind: str, query: str, where: Mapping[str, Any] | None, extra: object = None) -> str:
@@ -55,8 +66,8 @@ def table_html(
     if not rows and not result.query.empty:
         raise InputError(f"no row matches {dict(where or {})}", where=place, fix="Check `where`.")
     chosen = pick_columns(result, columns)
-    cited = [_row_citations(sources, result, row, chosen, place) for row in rows]
-    check_pairs(rows, chosen, [_tiers(sources, row_cites) for row_cites in cited], place)
+    cited = [row_citations(sources, result, row, chosen, place) for row in rows]
+    check_pairs(rows, chosen, [table_tiers(sources, row_cites) for row_cites in cited], place)
     pairs: dict[str, object] = {
         "class": "k3-grid",
         "data-query": query,
@@ -72,7 +83,7 @@ def table_html(
     return f"<table{attributes(pairs)}>\n{{caption}}<thead>{head}</thead>\n<tbody>\n{body}</tbody></table>"
 
 
-def _row_citations(
+def row_citations(
     sources: Sources, result: Result, row: Mapping[str, Any], columns: list[str], place: str
 ) -> list[Citation]:
     cites = []
@@ -83,7 +94,7 @@ def _row_citations(
     return cites
 
 
-def _tiers(sources: Sources, cites: list[Citation]) -> set[str]:
+def table_tiers(sources: Sources, cites: list[Citation]) -> set[str]:
     return {str(sources.artifacts[seal]["tier"]) for cited in cites for seal in cited.seals}
 
 
@@ -113,19 +124,24 @@ def _row(
     cites: list[Citation],
     base: str,
 ) -> str:
-    whole = _merge(cites)
+    whole = merge_citations(cites)
     cells = "".join(
         _cell(sources, result.query.column(name), row, cited, whole, base)
         for name, cited in zip(columns, cites, strict=True)
     )
+    return f"<tr{attributes(cell_attributes(whole))}>{cells}<td>{citation_badges(sources, cites)}</td></tr>\n"
+
+
+def citation_badges(sources: Sources, cites: Sequence[Citation]) -> str:
+    """A badge for every tier that some citations hold."""
     tiers = sorted({sources.tier_of(seal) for cited in cites for seal in cited.seals})
-    badges = " ".join(badge(tier, basis) for tier, basis in tiers)
-    return f"<tr{attributes(cell_attributes(whole))}>{cells}<td>{badges}</td></tr>\n"
+    return " ".join(badge(tier, basis) for tier, basis in tiers)
 
 
-def _merge(cites: list[Citation]) -> Citation:
+def merge_citations(cites: list[Citation]) -> Citation:
     """The commonest citation of a row; cells that differ carry their own."""
-    return max(cites, key=lambda cited: (sum(cited == other for other in cites), cited.seals))
+    counts = Counter(cites)
+    return max(counts, key=lambda cited: (counts[cited], cited.seals))
 
 
 def _cell(
@@ -144,13 +160,23 @@ def _cell(
         **own,
         "tabindex": "0" if numeric else "",
     }
-    return f"<td{attributes(pairs)}>{_content(spec, value)}</td>"
+    return f"<td{attributes(pairs)}>{cell_content(spec, row, base)}</td>"
+
+
+def cell_content(spec: ColumnSpec, row: Mapping[str, Any], base: str) -> str:
+    """What stands in a cell: text, code, digest, badge, folded JSON; inside a link where the row has one."""
+    value = row[spec.name]
+    path = row.get(spec.link) if spec.link else None
+    inner = _content(spec, value)
+    return f'<a href="{escape(base + quote(str(path), safe="/#"))}">{inner}</a>' if path and inner else inner
 
 
 def _content(spec: ColumnSpec, value: Any) -> str:
     text = escape(cell_text(spec, value))
     if spec.kind == "digest" and value:
         return f'<code title="{escape(value)}">{escape(str(value)[:12])}</code>'
+    if spec.kind == "badge" and value:
+        return f'<span class="k3-badge" data-badge="{escape(value)}">{text}</span>'
     if spec.kind == "json" and value:
         return f"<details><summary>show</summary><code>{text}</code></details>"
     return f"<code>{text}</code>" if spec.kind == "code" and value else text

@@ -1,4 +1,4 @@
-/* k3repro: cards under numbers, sortable tables, charts. No network, no eval, text only through textContent. */
+/* k3repro: cards under numbers, tables to sort, search and filter, charts. No network, no eval, text only through textContent. */
 (() => {
   "use strict";
   const make = (tag, text, properties) => {
@@ -165,6 +165,61 @@
       });
     });
   }
+  // Long tables: a search field, and a switch for every badge that a column shows. The choice stays in the address.
+  const filterable = [...document.querySelectorAll("table[data-query]")].filter((table) => table.tBodies[0] && table.tBodies[0].rows.length >= 12);
+  filterable.forEach((table, number) => {
+    const rows = [...table.tBodies[0].rows].map((row) => ({
+      row, text: row.textContent.toLowerCase(), badges: [...row.querySelectorAll(".k3-badge")].map((badge) => badge.dataset.badge),
+    }));
+    const kinds = [...new Set(rows.flatMap((item) => item.badges))];
+    const chosen = new Set();
+    const bar = make("div", null, { className: "k3-filter" });
+    bar.setAttribute("role", "search");
+    const field = make("input", null, { type: "search", placeholder: "Search", autocomplete: "off", spellcheck: false });
+    field.setAttribute("aria-label", "Search this table; words narrow it together");
+    const shown = make("output");
+    const parameter = number ? `q${number}` : "q";
+    const apply = (remember) => {
+      const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+      let count = 0;
+      for (const item of rows) {
+        const fits = words.every((word) => item.text.includes(word)) && (!chosen.size || item.badges.some((kind) => chosen.has(kind)));
+        item.row.hidden = !fits;
+        count += fits;
+      }
+      shown.textContent = words.length || chosen.size ? `${count} of ${rows.length}` : "";
+      if (!remember) return;
+      const state = new URLSearchParams(location.search);
+      for (const [name, value] of [[parameter, field.value.trim()], [`${parameter}-only`, [...chosen].join(" ")]]) {
+        if (value) state.set(name, value); else state.delete(name);
+      }
+      const search = state.toString();
+      try { history.replaceState(null, "", location.pathname + (search ? "?" + search : "") + location.hash); } catch { /* some browsers refuse this for files */ }
+    };
+    field.addEventListener("input", () => apply(true));
+    field.addEventListener("keydown", (event) => {
+      if (event.key === "Escape" && field.value) { event.preventDefault(); field.value = ""; apply(true); }
+    });
+    bar.append(field);
+    const given = new URLSearchParams(location.search);
+    field.value = given.get(parameter) || "";
+    for (const kind of (given.get(`${parameter}-only`) || "").split(" ")) if (kinds.includes(kind)) chosen.add(kind);
+    for (const kind of kinds.length > 1 ? kinds : []) {
+      const button = make("button", kind, { type: "button" });
+      button.setAttribute("aria-pressed", String(chosen.has(kind)));
+      button.addEventListener("click", () => {
+        if (!chosen.delete(kind)) chosen.add(kind);
+        button.setAttribute("aria-pressed", String(chosen.has(kind)));
+        apply(true);
+      });
+      bar.append(button);
+    }
+    shown.setAttribute("aria-live", "polite");
+    bar.append(shown);
+    (table.closest(".k3-scroll") || table).before(bar);
+    apply(false);
+  });
+
   for (const box of document.querySelectorAll(".k3-scroll")) {
     if (box.scrollWidth > box.clientWidth) {
       box.tabIndex = 0;

@@ -1,0 +1,100 @@
+"""Trees of a named query: rows in reading order with a `depth`, drawn as nested lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from k3repro.errors import InputError
+from k3repro.report._markup import attributes, canonical_json, escape
+from k3repro.report._queries import ColumnSpec
+from k3repro.report._rules import check_pairs
+from k3repro.report._sources import Result, Sources, rows_digest
+from k3repro.report._tables import (
+    cell_content,
+    citation_badges,
+    merge_citations,
+    pick_columns,
+    row_citations,
+    table_tiers,
+)  # fmt: skip
+from k3repro.report._values import cell_attributes
+
+__all__ = ["tree_html"]
+
+
+def tree_html(
+    sources: Sources,
+    query: str,
+    *,
+    where: Mapping[str, Any] | None = None,
+    columns: Sequence[str] | None = None,
+    base: str = "",
+) -> str:
+    """`<ul class="k3-tree">`: what audit re-creates from the artifacts. Empty cells are left out.
+
+    base: how the page reaches the site's root (`` or `../`).
+
+    Raises:
+        InputError, GateFailed: as for a table; a `depth` that is missing, does not start at nought or skips a
+            level.
+    """
+    place = f"tree {query}"
+    result = sources.result(query)
+    rows = result.select(where)
+    if not rows:
+        raise InputError(f"no row matches {dict(where or {})}", where=place, fix="Check `where`.")
+    chosen = [name for name in pick_columns(result, columns) if name != "depth"]
+    depths = _depths(rows, place)
+    cited = [row_citations(sources, result, row, chosen, place) for row in rows]
+    check_pairs(rows, chosen, [table_tiers(sources, cites) for cites in cited], place)
+    whole = merge_citations([cite for cites in cited for cite in cites])
+    pairs: dict[str, object] = {
+        "class": "k3-tree",
+        "data-query": query,
+        "data-where": canonical_json(dict(where)) if where else "",
+        "data-columns": " ".join(columns or ()),
+        "data-rows": rows_digest(rows),
+        **cell_attributes(whole),
+    }
+    nodes = [_node(sources, result, row, chosen, base) for row in rows]
+    nodes[0] += f' <span class="k3-cell">{citation_badges(sources, cited[0])}</span>'
+    return f"<ul{attributes(pairs)}>{''.join(_nested(nodes, depths))}</ul>"
+
+
+def _depths(rows: Sequence[Mapping[str, Any]], place: str) -> list[int]:
+    depths = [row.get("depth") for row in rows]
+    found: list[int] = []
+    for depth in depths:
+        deepest = found[-1] + 1 if found else 0
+        if not isinstance(depth, int) or isinstance(depth, bool) or not 0 <= depth <= deepest:
+            raise InputError(
+                f"depth {depth!r} cannot follow {found[-1] if found else 'nothing'}",
+                where=place,
+                fix="Return an integer `depth` from 0 and rows in reading order.",
+            )
+        found.append(depth)
+    return found
+
+
+def _nested(nodes: Sequence[str], depths: Sequence[int]) -> Iterator[str]:
+    """`<li>` of every node, the deeper ones in lists inside."""
+    for at, (node, depth) in enumerate(zip(nodes, depths, strict=True)):
+        yield f"<li>{node}"
+        following = depths[at + 1] if at + 1 < len(depths) else 0
+        yield "<ul>" if following > depth else "</li>" + "</ul></li>" * (depth - following)
+
+
+def _node(sources: Sources, result: Result, row: Mapping[str, Any], columns: Sequence[str], base: str) -> str:
+    cells = (_cell(sources, result.query.column(name), row, base) for name in columns)
+    return " ".join(cell for cell in cells if cell)
+
+
+def _cell(sources: Sources, spec: ColumnSpec, row: Mapping[str, Any], base: str) -> str:
+    value = row[spec.name]
+    if value is None or value == "":
+        return ""
+    label = f'<span class="k3-label">{escape(spec.label)}</span> ' if spec.label else ""
+    unit = f" {escape(spec.unit)}" if spec.unit else ""
+    content = cell_content(spec, row, base)
+    return f'<span class="k3-cell"{attributes({"data-column": spec.name})}>{label}{content}{unit}</span>'
