@@ -1,0 +1,26 @@
+-- title: Agentic replays
+-- column subject: {label = "target"}
+-- column harness: {label = "harness"}
+-- column corpus: {label = "corpus"}
+-- column concurrency: {label = "lanes"}
+-- column window_s: {label = "window", unit = "s", format = ".0f"}
+-- column completed: {label = "turns completed"}
+-- column cut: {label = "cut at the end"}
+-- column errors: {label = "errors"}
+-- column clones: {label = "sessions repeated"}
+-- column input_high: {label = "largest input", unit = "tokens", format = ".0f"}
+-- column ttft_p50_s: {label = "first token, p50", unit = "s", format = ".2f", n = "completed"}
+-- column itl_p50_ms: {label = "between tokens, p50", unit = "ms", format = ".1f", n = "completed"}
+-- column active_rate: {label = "active rate", unit = "tokens/s", format = ".0f"}
+-- column wall_rate: {label = "wall rate", unit = "tokens/s", format = ".0f"}
+-- column cache_possible: {label = "reusable input", format = ".0%"}
+-- column pre_gate: {label = "pre-gate"}
+-- column n_requests: {hide = true}
+-- column n_serves: {hide = true}
+-- empty: this probe has not run
+SELECT r.seal, r.subject, r.harness, r.corpus, r.concurrency, r.window_s, r.completed, r.cut, r.errors, r.clones,
+       r.input_high, r.ttft_p50_s, r.itl_p50_s * 1000 AS itl_p50_ms, r.active_tokens_per_s AS active_rate,
+       r.wall_tokens_per_s AS wall_rate, r.cache_possible,
+       json_extract_string(a.verdict, '$.pre_gate') AS pre_gate, r.completed AS n_requests, 1 AS n_serves
+FROM agentic_replay AS r JOIN artifacts AS a ON a.seal = r.seal AND a.verdict_ok
+ORDER BY r.corpus, r.concurrency, r.subject, r.seal

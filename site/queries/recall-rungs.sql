@@ -1,0 +1,18 @@
+-- title: The recall ladder of the twin, needle by needle
+-- column subject: {label = "target"}
+-- column part: {label = "part"}
+-- column context: {label = "context", unit = "tokens"}
+-- column depth: {label = "depth", format = ".1f"}
+-- column prompt_tokens: {label = "prompt counted", unit = "tokens"}
+-- column outcome: {label = "outcome"}
+-- column ended: {label = "reply ended"}
+-- column ttft_s: {label = "first token", unit = "s", format = ".1f"}
+-- column e2e_s: {label = "whole request", unit = "s", format = ".1f"}
+-- column n_requests: {hide = true}
+-- column n_serves: {hide = true}
+-- empty: this probe has not run
+SELECT r.seal, r.subject, r.part, r.context, r.depth, r.prompt_tokens, r.outcome,
+       CASE WHEN r.natural_stop THEN 'by itself' ELSE 'at the cap' END AS ended, r.ttft_s, r.e2e_s,
+       1 AS n_requests, 1 AS n_serves
+FROM niah_ladder_recall AS r JOIN artifacts AS a ON a.seal = r.seal AND a.verdict_ok
+ORDER BY r.subject, r.part, r.context, r.depth, r.request_id, r.seal
