@@ -44,7 +44,10 @@ def listening(hosts: Hosts) -> list[str]:
     found = []
     for where in ([], *(["ip", "netns", "exec", f"k3t{i}"] for i in range(1, 5))):
         out = subprocess.run([*where, "ss", "-ltnH"], capture_output=True, text=True).stdout
-        found += [line for line in out.splitlines() if line.split()[3].rpartition(":")[2] in wanted]
+        for line in out.splitlines():
+            address, _, port = line.split()[3].rpartition(":")
+            if port in wanted and address.startswith(("10.78.", "127.0.0.2", "0.0.0.0", "*")):
+                found.append(line)  # another address is somebody else's
     return found
 
 
@@ -67,7 +70,7 @@ def test_up_again_status_and_down(hosts: Hosts, clean: Path, scheduler: str) -> 
     took = time.monotonic() - begun
     state = json.loads(done.stdout)
     phases = list(dict.fromkeys(event["phase"] for event in state["timeline"]))
-    order = ["workers", "masters", "models", "router", "token", "canary", "facts", "answering"]
+    order = ["workers", "masters", "models", "router", "token", "canary", "lanes", "facts", "answering"]
     assert [phase for phase in phases if phase in order] == order
     assert "--moriio-dp-size 8: left out" in done.stderr
     lanes = state["facts"]["startup"]["lanes"]
@@ -99,7 +102,7 @@ def test_the_gate_passes_and_is_sealed(hosts: Hosts, clean: Path) -> None:
 # What is staged, by an override of the recipe -> what the command has to say.
 STAGED: dict[str, tuple[str, str, str]] = {
     "a lane without transfer configuration": (
-        '"transfer.roles" = ["prefill_master", "decode_master"]', "--unsafe", "write-ready"),
+        '"transfer.roles" = ["prefill_master", "decode_master"]', "--unsafe", "over all lanes failed"),
     "missing int4 configuration and wide batches": (
         '"layout.max_num_batched_tokens" = 16384', "--unsafe", "codegen"),
     "a pool that does not hold one request": (
@@ -119,9 +122,11 @@ STAGED: dict[str, tuple[str, str, str]] = {
 @pytest.mark.parametrize("what", STAGED)
 def test_a_staged_failure_is_caught_by_name(hosts: Hosts, clean: Path, what: str) -> None:
     override, option, said = STAGED[what]
-    extra = f'{override}\n"order.register_s" = 8'
+    extra = f'{override}\n"order.register_s" = 8\n"order.answer_s" = 15'
     text = hosts.cluster_file(clean, "ssh").read_text()
-    lines = [line for line in text.splitlines() if not line.startswith('"order.register_s"')]
+    lines = [
+        line for line in text.splitlines() if not line.startswith(('"order.register_s"', '"order.answer_s"'))
+    ]
     file = clean / "ssh.toml"
     file.write_text("\n".join([*lines, extra, ""]))
     done = k3(hosts, "up", "--cluster", str(file), "--no-gate", option, check=False)

@@ -286,6 +286,28 @@ class BringUp:
                     where=url, fix=fix,
                 )  # fmt: skip
             self.note("canary", f"concurrency {concurrency} answers")
+        await self._every_lane(url, model, limit)
+
+    async def _every_lane(self, url: str, model: str, limit: float) -> None:
+        """As many requests as a pool has lanes, four at a time: the router goes round, each lane gets one.
+
+        The canary alone never reaches the last lanes, and a headless worker that cannot receive would pass it.
+
+        Raises:
+            FindingError: a lane does not answer.
+        """
+        lanes, wrong = self.plan.recipe.layout.dp, list[str]()
+        for start in range(0, lanes, 4):
+            wrong += [
+                line for line in await canary(url, model, min(4, lanes - start), timeout_s=limit) if line
+            ]
+        if wrong:
+            await self._look("lanes")
+            raise FindingError(
+                f"{len(wrong)} of {lanes} requests over all lanes failed ({wrong[0]})", where=url,
+                fix="A lane cannot receive: see rules transfer-config-on-every-role and peer-hosts.",
+            )  # fmt: skip
+        self.note("lanes", f"{lanes} requests over all lanes answer")
 
 
 def first_errors(statuses: Iterable[RoleStatus]) -> list[tuple[str, str, int, str, str]]:

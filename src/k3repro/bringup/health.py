@@ -1,7 +1,7 @@
 """Health while serving: wedged, degraded, answering without context, a pool restarted alone; and what to do.
 
 Every verdict is a pure function of what was seen, so that each failure can be staged in a test. The wedge is
-the publication's: after a hard-killed wave concurrency 1 passes, everything above fails, GPUs are idle and the
+the published one: after a hard-killed wave concurrency 1 passes, all above fails, GPUs are idle and the
 router is silent.
 """
 
@@ -13,8 +13,16 @@ from dataclasses import dataclass
 
 from k3repro.serve import Metrics
 
-__all__ = ["Advice", "Sample", "deferred_writes", "judge_canary", "judge_lanes", "judge_restart", "judge_wedge",
-           "sample_of"]  # fmt: skip
+__all__ = [
+    "Advice",
+    "Sample",
+    "deferred_writes",
+    "judge_canary",
+    "judge_lanes",
+    "judge_restart",
+    "judge_wedge",
+    "sample_of",
+]
 
 RELAUNCH = "Relaunch all four roles: k3repro bringup down, then up. Let waves drain, never kill them."
 _DEFERRED = re.compile(r"Deferred write task for request (\S+) expired after ([\d.]+)s ")

@@ -1,0 +1,225 @@
+"""What is said of nodes, on played answers; and stopping, on real processes of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from k3repro.bringup import Cluster, Local, Owner, State, StateFile, first_errors, load_cluster, make_executor
+from k3repro.bringup._script import run_file, tombstone
+from k3repro.bringup._watch import (
+    owners_script,
+    read_owners,
+    read_status,
+    registered,
+    status_script,
+    stop_script,
+    summary,
+)
+from k3repro.errors import MachineError
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    loaded = load_cluster("mi325x-thor2")
+    (tmp_path / "logs").mkdir()
+    return replace(loaded, scheduler="local", runtime="process", logs=str(tmp_path / "logs"))
+
+
+@pytest.fixture
+def started() -> Iterator[list[subprocess.Popen[bytes]]]:
+    processes: list[subprocess.Popen[bytes]] = []
+    yield processes
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def run(cluster: Cluster, script: str) -> str:
+    result = asyncio.run(Local().run(cluster.nodes[0], script))
+    assert result.code == 0, result.err
+    return result.out
+
+
+def spawn(started: list[subprocess.Popen[bytes]], argv: list[str], mark: str = "") -> subprocess.Popen[bytes]:
+    environment = {**os.environ, **({"K3REPRO_LAUNCH": mark} if mark else {})}
+    process = subprocess.Popen(argv, env=environment, start_new_session=True)
+    started.append(process)
+    return process
+
+
+def start_time(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[19]
+
+
+SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+DEAF = [
+    sys.executable,
+    "-c",
+    "import signal,time; signal.signal(15, signal.SIG_IGN); print(flush=True); time.sleep(60)",
+]
+
+
+def test_only_what_carries_the_mark_is_stopped(
+    cluster: Cluster, started: list[subprocess.Popen[bytes]]
+) -> None:
+    mine, other = spawn(started, SLEEP, "up-1:decode_master"), spawn(started, SLEEP, "up-2:decode_master")
+    worker, plain = spawn(started, SLEEP, "up-1:decode_worker"), spawn(started, SLEEP)
+    time.sleep(0.3)
+    out = run(cluster, stop_script(cluster, "up-1", ["decode_master"], 5, tombstone(cluster, "up-1")))
+    assert out.split() == ["killed", "0", "left", "0"]
+    assert mine.wait(5) == -signal.SIGTERM
+    assert [process.poll() for process in (other, worker, plain)] == [None] * 3
+    assert Path(tombstone(cluster, "up-1")).exists()
+
+
+def test_what_ignores_sigterm_is_killed_after_the_grace(
+    cluster: Cluster, started: list[subprocess.Popen[bytes]]
+) -> None:
+    process = spawn(started, DEAF, "up-1:router")
+    time.sleep(0.5)
+    out = run(cluster, stop_script(cluster, "up-1", ["router"], 0.4, tombstone(cluster, "up-1")))
+    assert out.split() == ["killed", "1", "left", "0"]
+    assert process.wait(5) == -signal.SIGKILL
+
+
+def test_a_process_that_lost_its_mark_is_found_by_pid_and_start_time(
+    cluster: Cluster, started: list[subprocess.Popen[bytes]]
+) -> None:
+    # Engines and router write their title over the environment; the session of the run file finds them.
+    process, twin = spawn(started, SLEEP), spawn(started, SLEEP)
+    Path(run_file(cluster, "up-1:router")).write_text(f"{process.pid} {start_time(process.pid)}\n")
+    # A pid that somebody else has now: the recorded start time is another one.
+    Path(run_file(cluster, "up-1:decode_master")).write_text(f"{twin.pid} 12345\n")
+    roles = ["router", "decode_master"]
+    out = run(cluster, stop_script(cluster, "up-1", roles, 5, tombstone(cluster, "up-1")))
+    assert out.split() == ["killed", "0", "left", "0"]
+    assert process.wait(5) == -signal.SIGTERM and twin.poll() is None
+    assert not Path(run_file(cluster, "up-1:router")).exists()
+
+
+def test_owners_of_marks_and_ports(cluster: Cluster, started: list[subprocess.Popen[bytes]]) -> None:
+    code = (
+        "import socket, time; s = socket.create_server(('127.0.0.77', 0)); "
+        "print(s.getsockname()[1], flush=True); time.sleep(60)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, start_new_session=True)
+    started.append(process)
+    assert process.stdout is not None
+    port = int(process.stdout.readline())
+    process.stdout.close()
+    marked = spawn(started, SLEEP, "up-9:decode_master")
+    time.sleep(0.2)
+    node = replace(cluster.nodes[0], address="127.0.0.77")
+    out = run(cluster, owners_script(cluster, [port]))
+    found = read_owners(node, out)
+    assert Owner(node.host, "serve up-9:decode_master", f"pid {marked.pid}") in found
+    assert any(item.what == f"port {port}" and str(process.pid) in item.owner for item in found)
+    elsewhere = replace(node, address="127.0.0.78")
+    assert not [item for item in read_owners(elsewhere, out) if item.what.startswith("port")]
+    assert not [item for item in read_owners(node, out, serve="up-9") if "up-9" in item.what]
+
+
+LOG = """INFO starting
+WARNING Failed to import Triton kernels: ERROR no module
+(EngineCore_DP3 pid=7) ERROR 10-01 [x.py:1] ValueError: the first thing that went wrong
+RuntimeError: NCCL error in: later
+Engine core initialization failed. See root cause above.
+"""
+
+
+def test_the_first_error_is_reported_not_the_last(cluster: Cluster, tmp_path: Path) -> None:
+    log = tmp_path / "logs" / "vllm_decode_worker.log"
+    log.write_text(LOG)
+    out = run(cluster, status_script(cluster, "up-1", {"decode_worker": str(log)}))
+    status = read_status(cluster.nodes[1], out)["decode_worker"]
+    assert not status.alive
+    assert status.first_error == (3, LOG.splitlines()[2])
+    assert status.fatal == (4, LOG.splitlines()[3])
+    assert first_errors([status]) == [("dw", "decode_worker", 3, "error", LOG.splitlines()[2])]
+
+
+def test_a_log_that_is_not_there_yet_or_is_binary(cluster: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "logs" / "b.log").write_bytes(b"\xff\x00ERROR: \x1b[31mred\x1b[0m\n")
+    roles = {"decode_worker": str(tmp_path / "no.log"), "router": str(tmp_path / "logs" / "b.log")}
+    found = read_status(cluster.nodes[0], run(cluster, status_script(cluster, "up-1", roles)))
+    assert found["decode_worker"].first_error is None
+    assert found["router"].first_error is not None and "\x1b" not in found["router"].first_error[1]
+
+
+def test_who_is_registered_follows_the_last_word() -> None:
+    adds = [
+        "Add Prefill [HTTP:a:1, ZMQ:x]",
+        "Add Decode [HTTP:b:1, ZMQ:y]",
+        "Remove Decode [HTTP:b:1, ZMQ:y, expired]",
+    ]
+    assert registered(adds) == {"Prefill": {"a:1"}, "Decode": set()}
+    assert registered([*adds, "Add Decode [HTTP:b:1, ZMQ:y]"])["Decode"] == {"b:1"}
+
+
+def test_ports_of_one_owner_are_one_line() -> None:
+    owners = [Owner("n", f"port {8405 + i}", "x pid 1") for i in range(6)] + [
+        Owner("n", "serve up-1:a", "pid 2")
+    ]
+    assert summary(owners) == [
+        "n: serve up-1:a (pid 2)",
+        "n: port 8405, 8406, 8407, 8408 and 2 more (x pid 1)",
+    ]
+
+
+def state(name: str = "c") -> State:
+    return State("up-1", name, "text", "digest", "new", "http://x", [1], 1.0, 1.0)
+
+
+def test_state_survives_and_a_torn_file_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("K3REPRO_STATE", str(tmp_path))
+    file = StateFile("c")
+    assert file.load() is None
+    written = state()
+    written.event("workers", "started")
+    file.save(written)
+    assert file.load() == written
+    done = file.finish(written, {"seconds": 1})
+    assert file.load() is None and json.loads(done.read_text())["down"] == {"seconds": 1}
+    (tmp_path / "c" / "state.json").write_text('{"serve": ')
+    with pytest.raises(MachineError, match="cannot be read"):
+        file.load()
+
+
+def test_two_commands_exclude_each_other_and_death_frees_the_lock(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("K3REPRO_STATE", str(tmp_path))
+    code = (
+        "import time\nfrom k3repro.bringup import StateFile\n"
+        "with StateFile('c').locked():\n print('held', flush=True)\n time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
+        with pytest.raises(MachineError, match=str(holder.pid)), StateFile("c").locked():
+            pass
+        holder.kill()
+        holder.wait()
+        with StateFile("c").locked():
+            pass
+
+
+def test_a_script_that_hangs_is_an_error_with_the_node(cluster: Cluster) -> None:
+    with pytest.raises(MachineError, match="no answer within"):
+        asyncio.run(Local().run(cluster.nodes[0], "sleep 30", timeout_s=0.3))
+
+
+def test_slurm_needs_an_allocation(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    with pytest.raises(MachineError, match="no Slurm allocation"):
+        make_executor(replace(cluster, scheduler="slurm"))
