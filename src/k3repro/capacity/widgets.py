@@ -27,7 +27,8 @@ def sizing_of(model: str, layout: str, sla: Sla, cells: Sequence[Cell]) -> tuple
     )  # fmt: skip
     answer = size(
         sla, fits, published_wall(launch), cells, platform=launch.platform,
-        nodes_per_pool=launch.decode_nodes, prefill_nodes=launch.prefill_nodes, max_model_len=launch.max_model_len,
+        nodes_per_pool=launch.decode_nodes, prefill_nodes=launch.prefill_nodes,
+        max_model_len=launch.max_model_len,
     )  # fmt: skip
     return fits, answer
 
