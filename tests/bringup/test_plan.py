@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from k3repro.bringup import (
+    CLUSTER_KEYS,
     Plan,
     container_argv,
     dockerfile,
@@ -318,3 +319,10 @@ def test_the_command_prints_and_writes(tmp_path: Path) -> None:
     result = CliRunner().invoke(root, ["bringup", "plan", "--cluster", "mi300x-cx7", "--json"])
     document = json.loads(result.output)
     assert next(step["role"] for step in document["steps"]) == "prefill_worker"
+
+
+def test_every_key_of_a_cluster_file_is_documented() -> None:
+    text = (HERE.parents[1] / "docs" / "bringup.md").read_text()
+    names = [key for key in CLUSTER_KEYS if key not in {"name", "recipe", "scheduler"}]
+    assert not [key for key in names if f"`[{key}]`" not in text]
+    assert all(f"`{key}`" in text for key in ("name", "recipe", "scheduler"))

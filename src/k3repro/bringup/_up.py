@@ -291,7 +291,7 @@ class BringUp:
     async def _every_lane(self, url: str, model: str, limit: float) -> None:
         """As many requests as a pool has lanes, four at a time: the router goes round, each lane gets one.
 
-        The canary alone never reaches the last lanes, and a headless worker that cannot receive would pass it.
+        The canary alone never reaches the last lanes: a headless worker that cannot receive would pass it.
 
         Raises:
             FindingError: a lane does not answer.
