@@ -69,3 +69,31 @@ def test_bad_input_is_one_line(
         main(["probe", *arguments, "--artifacts", str(tmp_path)])
     lines = capsys.readouterr().err.strip().splitlines()
     assert stopped.value.code == code and what in lines[-1] and "Traceback" not in "".join(lines)
+
+
+def test_another_harness_is_a_command_line_in_an_environment_of_its_own(tmp_path: Path) -> None:
+    common = [
+        "--environment",
+        str(tmp_path),
+        "--url",
+        "http://r:1",
+        "--model",
+        "m",
+        "--corpus",
+        str(tmp_path),
+    ]
+    common += ["--output", str(tmp_path / "out")]
+    shown = json.loads(run("harness", "run", *common, "--print", "--json").output)
+    assert not shown["ran"] and shown["command"][1] == "profile" and "ingest" in shown["next"]
+    with pytest.raises(SystemExit) as stopped:
+        main(["probe", "harness", "run", *common])
+    assert stopped.value.code == 3
+
+
+def test_two_sides_and_a_second_serve_from_the_command_line(tmp_path: Path) -> None:
+    common = ("--artifacts", str(tmp_path), "--json", "--target", "twin:mi325x", "--unsafe")
+    small = ("--isl", "128", "--osl", "16", "--concurrency", "2,4")
+    pair = run("slots", *small, *common, "--against", "twin:mi325x?max_num_seqs=1")
+    assert pair.exit_code == 1 and json.loads(pair.output)["slots"][0]["high_max_num_seqs"] == 32
+    again = run("slots", *common, "--confirm")
+    assert json.loads(again.output)["name"] == "confirmation", again.output

@@ -42,20 +42,23 @@ def harness() -> None:
 @click.option("--window-s", type=float, default=900.0, show_default=True, help="Measurement window, seconds.")
 @click.option("--tokenizer", default="", help="Folder of a tokenizer, for use without a network.")
 @click.option("--print", "only_print", is_flag=True, help="Print the command line, run nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def run(
     tool: str, environment: Path, url: str, model: str, corpus: Path, output: Path, concurrency: int,
-    window_s: float, tokenizer: str, only_print: bool,
+    window_s: float, tokenizer: str, only_print: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Run a harness; then ingest its output folder."""
     line = command(
         tool, environment=environment, url=url, model=model, corpus=corpus, output=output,
         concurrency=concurrency, window_s=window_s, tokenizer=tokenizer,
     )  # fmt: skip
-    if only_print:
-        click.echo(" ".join(line))
-        return
-    drive(line, timeout_s=window_s + 7200)
-    click.echo(f"done; now: k3repro probe harness ingest {output} --subject {url} --corpus {corpus.name}")
+    if not only_print:
+        drive(line, timeout_s=window_s + 7200)
+    following = f"k3repro probe harness ingest {output} --subject {url} --corpus {corpus.name}"
+    if as_json:
+        emit({"command": line, "ran": not only_print, "next": following})
+    else:
+        click.echo(" ".join(line) if only_print else f"done; now: {following}")
 
 
 @harness.command("ingest")

@@ -121,7 +121,7 @@ def run_probe(
     probe, chosen = probe_named(name), resolved(name, target, parameters)
     store, progress = store or Store(), progress or Silent()
     if confirm:
-        return _confirm(name, target, store, progress, unsafe=unsafe)
+        return _confirm(name, target, store, progress, unsafe=unsafe, model=model)
     with Interrupt(progress).watch() as interrupt, open_target(target, seed=seed, model=model) as opened:
         serve = serve_facts(opened)
         gate = passing_gate(store, opened.subject, serve["id"]) if probe.PERFORMANCE and not unsafe else None
@@ -142,16 +142,20 @@ def run_probe(
             return _carry_out(probe, chosen, session, run, unsafe)
 
 
-def _confirm(name: str, target: str, store: Store, progress: Progress, *, unsafe: bool) -> Artifact:
+def _confirm(
+    name: str, target: str, store: Store, progress: Progress, *, unsafe: bool, model: str | None
+) -> Artifact:
     before = earlier_runs(store, name, parse_target(target).subject)
     newest = before[-1]
     simulated = newest.clock == "virtual"
     seed = 1 + max(run.parameters["seed"] for run in before) if simulated else newest.parameters["seed"]
     if not simulated:
-        with open_target(target) as opened:
+        with open_target(target, model=model) as opened:
             require_fresh(before, serve_facts(opened)["id"], target)
     values = {key: value for key, value in newest.parameters.items() if key not in ("seed", "unsafe")}
-    options: dict[str, Any] = {"target": target, "store": store, "seed": seed, "progress": progress}
+    options: dict[str, Any] = {
+        "target": target, "store": store, "seed": seed, "model": model, "progress": progress,
+    }  # fmt: skip
     if probe_named(name).PERFORMANCE and not unsafe:
         run_probe(needle_gate.NAME, **options)
     again = run_probe(name, unsafe=unsafe, **options, **values)

@@ -33,6 +33,7 @@ def run_pair(
     restarts: int | None = None,
     seed: int = 0,
     unsafe: bool = False,
+    model: str | None = None,
     progress: Progress | None = None,
     **parameters: Any,
 ) -> Artifact:
@@ -61,7 +62,17 @@ def run_pair(
             extra = {"side": side, "restart": restart} if name == "ablation" else {}
             used = {artifact.serve.get("id") for artifact in measured}
             measured.append(
-                _side(name, target, store, seed + restart, unsafe, progress, used, {**parameters, **extra})
+                _side(
+                    name,
+                    target,
+                    store,
+                    seed + restart,
+                    unsafe,
+                    model,
+                    progress,
+                    used,
+                    {**parameters, **extra},
+                )
             )
     subject = " against ".join(dict.fromkeys(artifact.subject for artifact in measured))
     producer = effect if name == "ablation" else slot_effect
@@ -71,7 +82,8 @@ def run_pair(
 
 
 def _side(
-    name: str, target: str, store: Store, seed: int, unsafe: bool, progress: Progress, used: set[Any],
+    name: str, target: str, store: Store, seed: int, unsafe: bool, model: str | None, progress: Progress,
+    used: set[Any],
     parameters: Mapping[str, Any],
 ) -> Artifact:  # fmt: skip
     simulated = isinstance(parse_target(target), TwinAddress)
@@ -82,18 +94,19 @@ def _side(
         if artifact.parameters == wanted and not simulated:
             return artifact
     if not simulated:
-        _fresh(target, used)
+        _fresh(target, used, model)
+    options: dict[str, Any] = {
+        "target": target, "store": store, "seed": seed, "model": model, "progress": progress,
+    }  # fmt: skip
     if not unsafe:
-        passed = _run.run_probe("needle-gate", target=target, store=store, seed=seed, progress=progress)
+        passed = _run.run_probe("needle-gate", **options)
         if not passed.verdict["ok"]:
             raise InvalidRun("the gate failed", where=subject, fix=str(passed.verdict["reasons"][0]))
-    return _run.run_probe(
-        name, target=target, store=store, seed=seed, unsafe=unsafe, progress=progress, **parameters
-    )
+    return _run.run_probe(name, unsafe=unsafe, **options, **parameters)
 
 
-def _fresh(target: str, used: set[Any]) -> None:
-    with open_target(target) as opened:
+def _fresh(target: str, used: set[Any], model: str | None) -> None:
+    with open_target(target, model=model) as opened:
         found = serve_facts(opened)["id"]
     if found in used:
         fix = "Relaunch it, then run the same command: it goes on with this restart."
