@@ -30,8 +30,15 @@ CONTROLS = controls.NAME
 # Small enough for thousands of trials, large enough to have requests in flight together.
 TRIALS: dict[str, dict[str, Any]] = {
     "ablation": {"isl": 400, "osl": 32, "concurrency": (8, 32), "waves": 1},
-    "agentic": {},
-    "capacity-grid": {"context": (6_000,), "concurrency": (16,), "osl": 8},
+    "agentic": {"concurrency": 4, "sessions": 8, "warmup_s": 1.0, "window_s": 40.0},
+    "capacity-grid": {
+        "context": (6_000,),
+        "concurrency": (16,),
+        "osl": 8,
+        "poll_s": 100.0,
+        "timeout_s": 400.0,
+        "drain_s": 400.0,
+    },
     "classes": {"shape": ("latency-floor:400/32@16", "throughput-peak:1K/64@32")},
     "envelope": {"isl": 400, "osl": 32, "concurrency": (1, 8, 32)},
     "latency": {"isl": 400, "osl": 24, "concurrency": (8, 32), "requests": 32},
