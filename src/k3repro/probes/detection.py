@@ -30,7 +30,7 @@ CONTROLS = controls.NAME
 # Small enough for thousands of trials, large enough to have requests in flight together.
 TRIALS: dict[str, dict[str, Any]] = {
     "ablation": {"isl": 400, "osl": 32, "concurrency": (8, 32), "waves": 1},
-    "agentic": {"concurrency": 4, "sessions": 8, "warmup_s": 1.0, "window_s": 40.0},
+    "agentic": {"concurrency": 4, "warmup_s": 1.0, "window_s": 40.0},
     "capacity-grid": {
         "context": (6_000,),
         "concurrency": (16,),
