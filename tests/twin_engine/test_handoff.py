@@ -32,7 +32,9 @@ class Pair:
     def __init__(self, *, p_peers: bool = True, d_peers: bool = True, **extra: Any) -> None:
         self.lines: list[str] = []
         self.base = next(PORTS)
-        self._extra = {"handshake_port": self.base, "notify_port": self.base + 32, **extra}
+        # Nothing expires by accident on a busy machine; a test of expiry says so.
+        ports = {"handshake_port": self.base, "notify_port": self.base + 32}
+        self._extra = {**ports, "defer_timeout": "2000", **extra}
         self.p = self._make("prefill", P_HOST, [D_HOST] if p_peers else [])
         self.d = self._make("decode", D_HOST, [P_HOST] if d_peers else [])
 
@@ -105,7 +107,7 @@ def test_many_handoffs_do_not_mix() -> None:
 
 
 def test_blocks_that_never_arrive_expire_with_the_documented_line_and_the_prefill_is_done() -> None:
-    pair = Pair()
+    pair = Pair(defer_timeout="60")
     assert both(pair, lambda pair: pair.send("tx-7", "text")) == "expired"
     line = (
         "Deferred write task for request tx-7 expired after 60.0s (remote blocks never arrived), marking done"
@@ -166,11 +168,12 @@ def test_without_the_list_of_peer_hosts_every_rank_but_the_first_decodes_without
             # The rank that matters is the peer's, seen from the side that lost the list.
             lane, remote = (rank, 0) if forgetful == "prefill" else (0, rank)
             got = asyncio.ensure_future(pair.receive(f"tx{rank}", lane, remote))
-            await pair.send(f"tx{rank}", "text", remote, lane)
+            sent = asyncio.ensure_future(pair.send(f"tx{rank}", "text", remote, lane))
             found.append(await got)
+            sent.cancel()
         return found
 
-    pair = Pair(p_peers=forgetful != "prefill", d_peers=forgetful != "decode", defer_timeout="10")
+    pair = Pair(p_peers=forgetful != "prefill", d_peers=forgetful != "decode")
     assert both(pair, conversation) == ["text", ""]
     assert pair.said("RDMA transfer") == 0
 
@@ -192,7 +195,7 @@ def test_a_pool_restarted_alone_is_not_noticed_and_handoffs_stop(pool: str) -> N
         sent = await pair.send("two", "text")
         return await first, (sent, (await asyncio.gather(second, return_exceptions=True))[0])
 
-    pair = Pair(transfer_timeout="0.5", defer_timeout="20")
+    pair = Pair(transfer_timeout="3", defer_timeout="200")
     first, (sent, second) = both(pair, conversation)
     assert first == "text" and isinstance(second, TransferFailed)
     assert sent == ("expired" if pool == "prefill" else "completed")
