@@ -211,7 +211,7 @@ def _axes(parameters: Parameters) -> list[Axis]:
 
 
 def verdict(session: ProbeSession, parameters: Parameters) -> dict[str, Any]:
-    """Valid when the corpus passed its gate, prompts have the trace's size and no turn of the window failed."""
+    """Valid when the corpus passed its gate, prompts fit the trace and no turn of the window failed."""
     replay, turns = session.run.rows("replay")[0], session.run.rows("turns")
     reasons = []
     axes = [] if parameters.corpus else _axes(parameters)
