@@ -30,15 +30,39 @@ NOTATIONS: dict[str, tuple[str, ...]] = {
     "other digits": ("٧٤", "७४", "৭৪", "๗๔"),
     "styled digits": ("𝟕𝟒", "𝟟𝟜"),
     "circled": ("①", "⑳", "❼"),
+    "pictured": ("🔟", "⚄", "🕖", "🂷", "⠼⠛"),
     "roman character": ("Ⅻ", "ⅳ"),
-    "roman": ("XII", "IV"),
+    "roman": ("XII", "IV", "LXX", "MMXXVI", "iii", "xii"),
     "han": ("三", "百"),
-    "word": ("twenty", "Twelve", "SEVEN", "thirty", "hundred", "zero"),
-    "compound word": ("twenty-seven", "two hundred"),
+    "word": (
+        "twenty",
+        "Twelve",
+        "SEVEN",
+        "thirty",
+        "hundred",
+        "zero",
+        "zeroes",
+        "nought",
+        "sixes",
+        "thirdly",
+    ),
+    "compound word": ("twenty-seven", "two hundred", "ninetynine", "threescore"),
     "fraction word": ("half", "third", "two-thirds", "a quarter"),
-    "multiple word": ("twice", "thrice", "doubled", "a dozen", "tenfold", "triple"),
-    "large word": ("thousands", "million"),
-    "hidden joint": ("t\u200bwelve", "sev\u00aden", "ei\u2060ght"),
+    "multiple word": (
+        "twice",
+        "thrice",
+        "doubled",
+        "a dozen",
+        "tenfold",
+        "triple",
+        "quintupled",
+        "trebling",
+        "doubly",
+        "a couple",
+    ),
+    "large word": ("thousands", "million", "quadrillion", "a trillionth", "lakhs"),
+    "hidden joint": ("t\u200bwelve", "sev\u00aden", "ei\u2060ght", "t\u200dwenty", "t\U000e0041en"),
+    "lookalike": ("s\u0435ven", "tw\u0435lv\u0435", "t\u0301en", "🅣🅔🅝", "ᴛᴇɴ"),
     "full width word": ("ｔｗｅｎｔｙ",),
     "currency": ("$5", "€7"),
     "ordinal": ("3rd", "sixth"),
@@ -84,6 +108,13 @@ def _split(page: str, token: str) -> str:
     return page.replace("</article>", f"<p>takes <b>{left}</b><i>{right}</i> each</p></article>", 1)
 
 
+def _unknown(page: str, token: str) -> str:
+    """In an element that browsers do not know, and so show in one line with what is around it."""
+    middle = len(token) // 2
+    left, right = markup.escape(token[:middle]), markup.escape(token[middle:])
+    return page.replace("</article>", f"<p>takes {left}<x-y>{right}</x-y> each</p></article>", 1)
+
+
 def _spec(change: Callable[[dict, str], None]) -> Plant:
     def plant(page: str, token: str) -> str:
         match = re.search(r'(class="k3-spec">)(.*?)(</script>)', page, re.DOTALL)
@@ -117,6 +148,9 @@ PLACES: dict[str, Plant] = {
     "placeholder": _before(END, '<input placeholder="TOKEN">'),
     "button value": _before(END, '<input type="button" value="TOKEN">'),
     "live output": _before(END, '<output data-live="x">TOKEN</output>'),
+    "element nobody knows": _before(END, "<p>It takes <x-y>TOKEN</x-y>.</p>"),
+    "formula": _before(END, "<math><mn>TOKEN</mn></math>"),
+    "clipboard": _before(END, '<button data-clipboard-text="TOKEN">x</button>'),
     "drawing text": _before(END, "<svg><text>TOKEN</text></svg>"),
     "drawing title": _before(END, "<svg><title>TOKEN</title></svg>"),
     "page title": _before("</title>", " TOKEN"),
@@ -138,5 +172,6 @@ PLACES: dict[str, Plant] = {
     "theme text": _inside(r'<script id="__config"[^>]*>.*?"clipboard.copied":"'),
     "entities": _entities,
     "split by markup": _split,
+    "split by an unknown element": _unknown,
     "comment tricks": _before(END, "<p>it <!-- --!>TOKEN</p>"),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -10,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from k3repro.errors import GateFailed
+from k3repro.errors import GateFailed, InputError
 from k3repro.report import Site, audit_site, build_site
 from k3repro.report._files import tree_digests
+from k3repro.report._names import load_grammar
 from k3repro.store import Store
 
 
@@ -217,3 +219,68 @@ def test_a_folder_that_is_no_site_is_one_line(tmp_path: Path) -> None:
 
     with pytest.raises(InputError, match="no built site"):
         audit_site(tmp_path)
+
+
+STOWAWAYS = {
+    "page.HTML": "<p>74", "page": "<p>74", "page.xht": "<p>74", "notes.txt": "74 ms", "report.pdf": "74",
+    "x.svg": "<svg/>", "assets/k3/table.png": "74", "sources/notes.txt": "74", "artifacts/x.txt": "74",
+    "data/x.html": "74", "artifacts/ledger/short.json": "{}",
+}  # fmt: skip
+
+
+def test_a_file_that_no_check_knows_is_found(copy: Path) -> None:
+    for name, text in STOWAWAYS.items():
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        (copy / name).write_text(text, "utf-8")
+    forge_manifest(copy)
+    assert set(STOWAWAYS) <= {finding.where for finding in audit_site(copy, alone=True).findings}
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_what_is_no_file_is_found_and_not_opened(copy: Path, kind: str) -> None:
+    path = copy / "x.html"
+    if kind == "link":
+        path.symlink_to("/dev/zero")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+    assert [finding.where for finding in audit_site(copy, alone=True).findings] == ["x.html"]
+
+
+NUMBERS_AS_NAMES = ["74 seconds each", "74-ish", "seven seconds", "twenty-seven", "x" * 99]
+
+
+@pytest.mark.parametrize("term", NUMBERS_AS_NAMES)
+def test_a_list_of_names_cannot_hold_a_number(tmp_path: Path, term: str) -> None:
+    (tmp_path / "vocabulary.toml").write_text(f'[[name]]\nterm = "{term}"\nreason = "a name"\n')
+    with pytest.raises(InputError, match="is a number, not a name"):
+        load_grammar(tmp_path)
+
+
+def test_the_reader_is_told_which_names_the_site_lets_pass(copy: Path) -> None:
+    assert any("passes as a name: 'third-party'" in note for note in audit_site(copy, alone=True).notes)
+
+
+DEEP = "[" * 200_000
+BROKEN = {
+    "manifest.json": DEEP, "wall-law.html": "", "gate/vocabulary.toml": "name = 5",
+    "gate/exemptions.toml": "exemption = [5]",
+    "queries/x.sql": b"\xff",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(BROKEN))
+def test_a_broken_file_of_a_site_is_a_finding(copy: Path, name: str) -> None:
+    content = BROKEN[name]
+    (copy / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert audit_site(copy, alone=True).findings
+
+
+def test_broken_data_in_a_page_is_a_finding(copy: Path) -> None:
+    def change(html: str) -> str:
+        html = re.sub(r'(class="k3-spec">).*?(</script>)', rf"\g<1>{DEEP}\g<2>", html, flags=re.DOTALL)
+        return re.sub(r'data-source="[^"]*"', f'data-source="{"a" * 5000}"', html)
+
+    edit(copy, "wall-law.html", change)
+    assert audit_site(copy, alone=True).findings

@@ -79,7 +79,7 @@ def test_every_notation_is_found(checker: Checker, place: str) -> None:
 # What each rule of the grammar alone finds.
 ONLY = {
     "digits": "74ms", "names": "p74", "numerals": "三", "words": "twenty", "roman": "XII",
-    "invisible": "t\u200bwelve", "fold": "ｔｗｅｎｔｙ", "bidi": "a\u202eb",
+    "invisible": "t\u200bwelve", "fold": "ｔｗｅｎｔｙ", "lookalikes": "s\u0435ven", "bidi": "a\u202eb",
 }  # fmt: skip
 
 
@@ -95,7 +95,7 @@ ONLY_AT = {
     "text": "<p>74</p>", "attributes": '<p title="74">x</p>', "aria": '<p aria-label="74">x</p>',
     "meta": '<meta name="x" content="74">', "counters": '<ol start="74"><li>x</li></ol>',
     "forms": '<input type="button" value="74">', "style": '<p style="direction:rtl">x</p>',
-    "refused": '<object data="x">x</object>', "glued": "GLUED",
+    "refused": '<p><object data="x">y</object></p>', "glued": "GLUED",
 }  # fmt: skip
 
 
@@ -108,7 +108,34 @@ def test_no_place_of_the_gate_is_idle(checker: Checker, place: str) -> None:
     assert checker.findings(page, places=GATE_PLACES - {place}) == []
 
 
-GLUED = ["{}K", "{} K", "-{}", "−{}", "{}x", "{}%", "{}×", "{}/s", "{}^n", "{}e", "a{}", "{} ×", "±{}"]
+GLUED = [
+    "{}\u200bK",
+    "{}\u00a0K",
+    "{}\n x",
+    "{} percent",
+    "{}bn",
+    "{}′",
+    "{}\u0336",
+    "{}<x-y>K</x-y>",
+    "<x-y>-</x-y>{}",
+    "~{}",
+    "&lt; {}",
+    "√{}",
+    "− {}",
+    "{}K",
+    "{} K",
+    "-{}",
+    "−{}",
+    "{}x",
+    "{}%",
+    "{}×",
+    "{}/s",
+    "{}^n",
+    "{}e",
+    "a{}",
+    "{} ×",
+    "±{}",
+]
 
 
 @pytest.mark.parametrize("around", GLUED)
@@ -116,6 +143,32 @@ def test_what_touches_a_bound_number_is_found(checker: Checker, around: str) -> 
     value = re.search(r"<data class=\"k3-value\"[^>]*>[^<]*</data>", checker.html)
     assert value
     page = checker.html.replace(value.group(), around.format(value.group()), 1)
+    assert checker.findings(page)
+
+
+# Pixels, styles and rewritten text: nothing a gate could read a number in.
+UNREADABLE = {
+    "style with a picture": '<style>p{background:url("data:image/svg+xml,%3Csvg/%3E")}</style>',
+    "style with an attribute": "<style>p::after{content:attr(data-x)}</style>",
+    "style with a variable": '<style>p{--x:"x"}p::after{content:var(--x)}</style>',
+    "style with escapes": '<style>p::after{c\\6fntent:"x"}</style>',
+    "style in a choice": "<select><option><style>x</style></option></select>",
+    "comment that ends early": "<noscript><!--</noscript>x--></noscript>",
+    "raw text": "<xmp><style>x</style></xmp>",
+    "drawn by hand": '<svg viewBox="0 0 9 9"><path d="M0 0h5L2 9"/></svg>',
+    "icon with more": '<svg><path d="M3 6h18v2H3zm0 5h18v2H3zm0 5h18v2H3z"/><path d="M0 0h5"/></svg>',
+    "drawing used again": '<svg><use href="#x"/></svg>',
+    "animated": '<svg><text>x<animate attributeName="x" values="x"/></text></svg>',
+    "background": '<table background="assets/k3/icon.svg"><tr><td>x</td></tr></table>',
+    "picture from above": '<img src="assets/k3/../../x.png" alt="x">',
+    "turned round": '<p dir="rtl">x</p>',
+    "font": '<font face="Symbol">x</font>',
+}
+
+
+@pytest.mark.parametrize("name", sorted(UNREADABLE))
+def test_what_cannot_be_read_is_refused(checker: Checker, name: str) -> None:
+    page = checker.plain.replace(END, f"<p>.</p>{UNREADABLE[name]}<p>.</p>{END}", 1)
     assert checker.findings(page)
 
 
@@ -188,7 +241,7 @@ def test_an_exemption_is_for_one_place_and_one_token(checker: Checker) -> None:
 
 CALM = [
     "freight of eighteenth-century height", "MI325X and MI300X", "p99 of Kimi-K3", "Figure IV", "often, someone, money",
-    "a second serve", "UTF-8", "int4", "I think", "weighty tenor", "third-party",
+    "a second serve", "a first one", "Figure XII", "CXL and XL", "vi and Xi", "a score of attention", "∑ μ Δt", "naïve", "UTF-8", "int4", "I think", "weighty tenor", "third-party",
 ]  # fmt: skip
 
 

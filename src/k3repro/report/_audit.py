@@ -15,9 +15,9 @@ from typing import Any
 
 from k3repro.errors import InputError, K3Error
 from k3repro.report._figures import use_utc
-from k3repro.report._files import tree_digests
+from k3repro.report._files import irregular, tree_digests
 from k3repro.report._finding import Finding, found
-from k3repro.report._names import load_exemptions
+from k3repro.report._names import load_exemptions, own_names
 from k3repro.report._queries import load_queries
 from k3repro.report._sources import Sources
 from k3repro.report._verify import read_manifest, verify_tree
@@ -71,6 +71,12 @@ def audit_site(folder: Path, store: Store | None = None, *, alone: bool = False)
         raise InputError("no built site", where=str(folder), fix="Name the folder that holds index.html.")
     use_utc()
     audit = SiteAudit(folder)
+    audit.findings += [
+        found(name, what, "file", "Ship files only.") for name, what in irregular(folder).items()
+    ]
+    if audit.findings:
+        audit.notes.append("not audited further: such a file must not even be opened")
+        return audit
     manifest = read_manifest(folder)
     audit.findings += _manifest(folder, manifest)
     ledger = Ledger(folder / "artifacts" / "ledger")
@@ -95,15 +101,23 @@ def audit_site(folder: Path, store: Store | None = None, *, alone: bool = False)
             seals_of_site = set(catalog.documents) | set(rest.documents)
     else:
         seals_of_site = set(catalog.documents)
-    audit.notes += [
-        f"exempted: {item.token!r} in {item.element} of {item.page}: {item.reason}"
-        for item in load_exemptions(folder / "gate")
-    ]
+    audit.notes += _let_through(folder / "gate", audit.findings)
     if store is None and not alone:
         store = _local_store(folder, ledger, audit.notes)
     if store is not None:
         audit.findings += _since(store, manifest, seals_of_site, audit.notes)
     return audit
+
+
+def _let_through(gate: Path, findings: list[Finding]) -> Iterator[str]:
+    """What the site's own lists let pass: its reader must know, since the site itself wrote them."""
+    try:
+        for item in load_exemptions(gate):
+            yield f"exempted: {item.token!r} in {item.element} of {item.page}: {item.reason}"
+        for entry in own_names(gate):
+            yield f"passes as a name: {entry['term']!r}: {entry['reason']}"
+    except K3Error as error:
+        findings.append(found(error.where or "gate", error.what, "gate", error.fix))
 
 
 def _local_store(folder: Path, ledger: Ledger, notes: list[str]) -> Store | None:
@@ -158,6 +172,8 @@ def _ledger(folder: Path, ledger: Ledger, manifest: dict[str, Any]) -> Iterator[
     for path in sorted(ledger.folder.glob("*.json")):
         if hashlib.sha256(path.read_bytes()).hexdigest() != path.stem:
             yield found(f"artifacts/ledger/{path.name}", "an entry is not what its name says", "ledger")
+        elif path.stem not in ledger.entries():
+            yield found(f"artifacts/ledger/{path.name}", "is no ledger entry", "ledger")
     entries, heads = ledger.entries(), ledger.heads()
     missing = sorted({parent for entry in entries.values() for parent in entry.parents} - set(entries))
     yield from (

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-__all__ = ["digest_of_files", "file_sha256", "sync_tree", "tree_digests", "write_changed"]
+__all__ = ["digest_of_files", "file_sha256", "irregular", "sync_tree", "tree_digests", "write_changed"]
 
 
 def write_changed(path: Path, data: bytes | str) -> bool:
@@ -47,6 +47,24 @@ def tree_digests(root: Path, *, skip: Iterable[str] = ()) -> dict[str, str]:
     paths = (path for path in sorted(root.rglob("*")) if path.is_file())
     names = {path.relative_to(root).as_posix(): path for path in paths}
     return {name: file_sha256(path) for name, path in names.items() if name not in left_out}
+
+
+_KINDS = frozenset({".html", ".css", ".js", ".json", ".csv", ".sql", ".toml", ".duckdb"})
+
+
+def irregular(root: Path) -> dict[str, str]:
+    """What below `root` is neither a file nor a folder, or a folder named like a file; name -> what it is."""
+    wrong = {}
+    for path in sorted(root.rglob("*")):
+        name = path.relative_to(root).as_posix()
+        if path.is_symlink():
+            wrong[name] = "a link leads out of what is checked"
+        elif path.is_dir():
+            if path.suffix in _KINDS:
+                wrong[name] = "a folder with the name of a file"
+        elif not path.is_file():
+            wrong[name] = "neither a file nor a folder"
+    return wrong
 
 
 def digest_of_files(entries: Mapping[str, str]) -> str:

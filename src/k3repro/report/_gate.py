@@ -2,8 +2,8 @@
 stands at.
 
 Read are text (inline elements joined, so that a split number stays one), titles, alternative texts, aria
-labels, form values, list counters, metadata, text in drawings and CSS content. Elements that show pixels are
-refused.
+labels, form values, list counters, metadata and text in drawings. Elements that show pixels, and styles of
+a page's own, are refused.
 """
 
 from __future__ import annotations
@@ -13,54 +13,96 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from k3repro.report._grammar import BOUND, Grammar, Token
+from k3repro.report._grammar import BOUND, Grammar, Token, as_read
+from k3repro.report._icons import is_icon
 
 __all__ = ["PLACES", "Hit", "scan_css", "scan_tree"]
 
-_INLINE = frozenset(
+# Everything else flows with its text, also elements that nobody has heard of: a browser joins what they hold.
+_BLOCKS = frozenset(
     [
-        "a",
-        "abbr",
-        "b",
-        "bdi",
-        "bdo",
-        "big",
-        "cite",
-        "code",
-        "data",
-        "del",
-        "dfn",
-        "em",
-        "font",
-        "i",
-        "ins",
-        "kbd",
-        "label",
-        "mark",
-        "nobr",
-        "output",
-        "q",
-        "rp",
-        "rt",
-        "ruby",
-        "s",
-        "samp",
-        "small",
-        "span",
-        "strike",
-        "strong",
-        "sub",
-        "sup",
-        "time",
-        "tspan",
-        "tt",
-        "u",
-        "var",
-        "wbr",
+        "html",
+        "head",
+        "body",
+        "title",
+        "meta",
+        "link",
+        "address",
+        "article",
+        "aside",
+        "blockquote",
+        "center",
+        "dd",
+        "details",
+        "dialog",
+        "dir",
+        "div",
+        "dl",
+        "dt",
+        "fieldset",
+        "figcaption",
+        "figure",
+        "footer",
+        "form",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "header",
+        "hgroup",
+        "hr",
+        "br",
+        "li",
+        "legend",
+        "main",
+        "menu",
+        "nav",
+        "ol",
+        "p",
+        "pre",
+        "search",
+        "section",
+        "select",
+        "optgroup",
+        "option",
+        "summary",
+        "table",
+        "caption",
+        "colgroup",
+        "col",
+        "thead",
+        "tbody",
+        "tfoot",
+        "tr",
+        "td",
+        "th",
+        "ul",
+        "textarea",
+        "script",
+        "style",
+        "svg",
+        "g",
+        "text",
+        "desc",
+        "foreignobject",
     ]
 )
 _TEXT_ATTRIBUTES = frozenset(
-    ["title", "alt", "placeholder", "label", "summary", "abbr", "srcdoc", "content", "prompt", "standby"]
+    [
+        "title",
+        "alt",
+        "data-clipboard-text",
+        "placeholder",
+        "label",
+        "summary",
+        "abbr",
+        "srcdoc",
+        "content",
+        "prompt",
+        "standby",
+    ]
 )
 _COUNTERS = {"ol": "start", "li": "value", "meter": "value", "progress": "value"}
 _FORM_VALUES = frozenset(["input", "button", "option", "param", "output", "data", "textarea"])
@@ -97,7 +139,29 @@ _REFUSED = frozenset(
         "marquee",
         "template",
         "base",
+        "style",
+        "noscript",
+        "noembed",
+        "noframes",
+        "xmp",
+        "plaintext",
+        "listing",
+        "keygen",
+        "isindex",
+        "font",
+        "basefont",
+        "use",
+        "set",
+        "animate",
+        "animatemotion",
+        "animatetransform",
+        "foreignobject",
+        "slot",
     ]
+)
+# Attributes that bring pixels from elsewhere, or turn text round.
+_REFUSED_ATTRIBUTES = frozenset(
+    ["background", "poster", "longdesc", "lowsrc", "dynsrc", "srcset", "ping", "shadowrootmode"]
 )
 _CHROME_META = {("viewport", "width=device-width,initial-scale=1")}
 _STYLE_OK = re.compile(r"\s*(?:text-align:\s*(?:left|right|center)\s*;?)?\s*")
@@ -105,8 +169,11 @@ _CSS_TEXT = re.compile(
     r"(?:content|counter-[a-z]+|quotes|list-style(?:-type)?)\s*:\s*([^;}]*)", re.IGNORECASE
 )
 _CSS_STRING = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'")
-_GLUE_AFTER = re.compile(rf"{BOUND}(?:[\w%‰°×^]\S*|[/.,:\-–−+]\w\S*| ?[kKMGTx×%‰](?![\w])| ?(?:Ki|Mi|Gi)\b)")
-_SIGN_BEFORE = re.compile(rf"(?:[-−+±/^×]|[\w.,])(?={BOUND})|[×^/]\s(?={BOUND})")
+_GLUE_AFTER = re.compile(
+    rf"{BOUND}(?:[\w%‰°×^′″\u0300-\u036f\u20d0-\u20ff]\S*|[/.,:\-–−+]\w\S*"
+    rf"|\s*(?:[kKMGTPx×%‰]|[KMGT]i|bn|mn|tn|percent|per cent)(?!\w))"
+)
+_SIGN_BEFORE = re.compile(rf"(?:[-/^]|[\w.,])(?={BOUND})|[−+±×^/~≈<>≤≥√∛]\s*(?={BOUND})")
 
 # Places can be switched off one by one, so that tests show what each alone finds.
 PLACES = frozenset({"text", "attributes", "aria", "meta", "counters", "forms", "style", "refused", "glued"})
@@ -167,20 +234,17 @@ def scan_tree(root: Any, bound: set[Any], grammar: Grammar, places: frozenset[st
             return
         tag = _local(element.tag)
         hits.extend(_attribute_hits(element, tag, grammar, places))
-        if tag == "style":
-            hits.extend(Hit("style", token, "css") for token in scan_css(element.text or "", grammar))
-        elif tag == "script":
+        if tag in {"style", "script"}:
             return
-        else:
-            block = tag not in _INLINE
-            if block:
-                flush()
-            run.add(element.text, tag)
-            for child in element:
-                walk(child)
-                run.add(child.tail, tag)
-            if block:
-                flush()
+        block = tag in _BLOCKS
+        if block:
+            flush()
+        run.add(element.text, tag)
+        for child in element:
+            walk(child)
+            run.add(child.tail, tag)
+        if block:
+            flush()
 
     walk(root)
     flush()
@@ -196,7 +260,7 @@ def _text_hits(run: _Run, grammar: Grammar) -> Iterator[Hit]:
 
 def _glued(run: _Run) -> Iterator[Hit]:
     """What stands against a bound number changes it: a sign before, a digit, suffix or multiplier after."""
-    text = run.text()
+    text = as_read(run.text())
     for pattern in (_GLUE_AFTER, _SIGN_BEFORE):
         for match in pattern.finditer(text):
             yield Hit(
@@ -208,10 +272,14 @@ def _glued(run: _Run) -> Iterator[Hit]:
 
 
 def _attribute_hits(element: Any, tag: str, grammar: Grammar, places: frozenset[str]) -> Iterator[Hit]:
-    if "refused" in places and (tag in _REFUSED or (tag == "img" and not _is_asset(element))):
+    if "refused" in places and _is_refused(element, tag):
         yield Hit(tag, f"<{tag}>", "refused")
     for name, value in element.attrib.items():
         name = _local(name)
+        if "refused" in places and (
+            name in _REFUSED_ATTRIBUTES or (name == "dir" and value.lower() not in {"ltr", "auto"})
+        ):
+            yield Hit(f"{tag}@{name}", value[:60], "refused")
         place = _place_of(tag, name)
         if place == "style" and place in places and not _STYLE_OK.fullmatch(value):
             yield Hit(f"{tag}@style", value, "style")
@@ -243,10 +311,15 @@ def _is_chrome(tag: str, element: Any, name: str, value: str) -> bool:
     ) == "Content-Security-Policy"
 
 
+def _is_refused(element: Any, tag: str) -> bool:
+    drawing = tag == "svg" and not is_icon(element)
+    return tag in _REFUSED or drawing or (tag == "img" and not _is_asset(element))
+
+
 def _is_asset(element: Any) -> bool:
     """Images of the site's own assets, whose bytes are compared with the installed ones."""
     source = (element.get("src") or "").removeprefix("../").removeprefix("../")
-    return source.startswith("assets/k3/") and not element.get("srcset")
+    return source.startswith("assets/k3/") and ".." not in source
 
 
 def scan_css(css: str, grammar: Grammar) -> list[str]:

@@ -12,46 +12,73 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from k3repro.errors import InputError
 
 __all__ = ["RULES", "Grammar", "Token"]
 
 # Each rule can be switched off, so that tests show what it alone finds.
-RULES = frozenset({"digits", "names", "numerals", "words", "roman", "invisible", "fold", "bidi"})
+RULES = frozenset(
+    {"digits", "names", "numerals", "words", "roman", "invisible", "fold", "lookalikes", "bidi"}
+)
 
 _ONES = (
     "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
     " eighteen nineteen"
 )
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
-_LARGE = "hundred thousand million billion trillion dozen"
+_LARGE = "hundred thousand million billion trillion quadrillion lakh crore dozen"
 _ORDINALS = (
     "third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth"
     " fifteenth sixteenth seventeenth eighteenth nineteenth twentieth hundredth thousandth millionth"
-    " billionth"
+    " billionth trillionth"
 )
 _PARTS = (
-    "zero half halves halve halved halving quarter twice thrice double doubled doubles doubling triple"
-    " tripled triples tripling quadruple quadrupled"
+    "zero zeros zeroes zeroth nought naught nil half halfs halves halve halved halving quarter couple"
+    " twice thrice"
 )
+_MULTIPLES = "doubl tripl trebl quadrupl quintupl sextupl septupl octupl"
 _DECADES = "|".join(_TENS.split()).replace("y", "ie")
 _CARDINAL = "|".join(f"{_ONES} {_TENS}".split())
+_JOINED = rf"(?:{'|'.join(_TENS.split())})(?:one|{'|'.join(_ONES.split()[:8])})|(?:two|three|four)score"
 _WORDS = re.compile(
-    rf"(?<![^\W_])(?:(?:{_CARDINAL}|{'|'.join(_LARGE.split())})(?:s|fold|ish|some)?"
-    rf"|(?:{'|'.join(_ORDINALS.split())}|quarter)s?|(?:{_DECADES})(?:s|th|ths)"
+    rf"(?<![^\W_])(?:(?:{_JOINED}|{_CARDINAL}|{'|'.join(_LARGE.split())})(?:s|es|fold|ish|some)?"
+    rf"|(?:{'|'.join(_ORDINALS.split())})(?:s|ly)?|quarters?|(?:{_DECADES})(?:s|th|ths)"
+    rf"|(?:{'|'.join(_MULTIPLES.split())})(?:e|es|ed|ing|y)"
     rf"|{'|'.join(_PARTS.split())})(?![^\W_])",
     re.IGNORECASE,
 )
-_ROMAN = re.compile(r"(?<!Figure )(?<![\w.])(?=[IVX]{2})X{0,3}(?:IX|IV|V?I{0,3})(?![\w])")
+# Short forms with C, D, M and L are names far more often (CXL, XL); so are the words vi, xi, xv, xx.
+_ROMAN = re.compile(
+    r"(?<!Figure )(?<![\w.])(?:(?=[IVX]{2}|[IVXL]{3}|[IVXLCDM]{4})"
+    r"M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})"
+    r"|(?=[ivx]{2})(?!(?:vi|xi|xv|xx+)\b)x{0,3}(?:ix|iv|v?i{0,3}))(?!\w)"
+)
 _BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _INVISIBLE = re.compile(
-    "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0]"
+    "[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\U000e0000-\U000e0fff\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0]"
 )
 _EDGE = " \t\"'`.,;:!?…“”‘’«»()[]{}<>*"
 _SPLIT = re.compile(r"[/,;:()\[\]{}|=&\"'‘’“”<>→+…]|[-_.‐‑–—]")
 _NUMBER_LIKE = re.compile(r"[~≈<>±+\-−]?[\d.,]+(?:[eE][+-]?\d+)?\s?[^\W\d_]{0,3}[%‰]?")
+# Numbers drawn as pictures, and Latin letters drawn in shapes that compatibility folding leaves alone.
+_PICTURED = re.compile(
+    r"\b(?:KEYCAP|CLOCK FACE|DIE FACE|DOMINO TILE|PLAYING CARD|MAHJONG TILE|BRAILLE PATTERN DOTS|TALLY"
+    r"|DIGIT|NUMERAL)\b"
+)
+_DRAWN = re.compile(
+    r"(?:NEGATIVE |REGIONAL INDICATOR |SQUARED |CROSSED )*(?:CIRCLED |SQUARED )?(?:LATIN |SYMBOL )"
+    r"(?:CAPITAL |SMALL )?LETTER (?:SMALL CAPITAL |DOTLESS |SCRIPT |LONG )?([A-Z])(?: WITH .*)?"
+)
+_LOOKALIKES = dict(
+    zip(
+        "аеорсухіјѕԁԛԝһӏпгвнктмАЕОРСУХІЈЅВНКТМΑΒΕΖΗΙΚΜΝΟΡΤΥΧαεινορτυχϲ",
+        "aeopcyxijsdqwhlnrbhktmAEOPCYXIJSBHKTMABEZHIKMNOPTYXaeivoptuxc",
+        strict=True,
+    )
+)
+_LONGEST_NAME = 60
 BOUND = "\ufffc"  # stands for a bound element in the text around it
 
 
@@ -110,6 +137,8 @@ class Grammar:
         text = self._without_phrases(text)
         if "digits" in self.rules or "names" in self.rules:
             yield from self._digits(text)
+        if "lookalikes" in self.rules:
+            text = "".join(map(_as_seen, unicodedata.normalize("NFD", text)))
         if "words" in self.rules:
             yield from (Token(match.group(), "words") for match in _WORDS.finditer(text))
         if "roman" in self.rules:
@@ -144,13 +173,57 @@ class Grammar:
 
 
 def _is_numeral(character: str) -> bool:
-    """Whether a character stands for a number without being a decimal digit: ½, ³, ①, Ⅻ, 三."""
-    return not character.isdecimal() and unicodedata.numeric(character, None) is not None
+    """Whether a character stands for a number without being a decimal digit: ½, ³, ①, Ⅻ, 三, 🔟, ⚄."""
+    return character > "\x7f" and _names_number(character)
+
+
+@lru_cache(maxsize=4096)
+def _names_number(character: str) -> bool:
+    if character.isdecimal():
+        return False
+    return unicodedata.numeric(character, None) is not None or bool(
+        _PICTURED.search(unicodedata.name(character, ""))
+    )
+
+
+@lru_cache(maxsize=4096)
+def _as_seen(character: str) -> str:
+    """The Latin letter that a reader sees; nothing for an accent."""
+    if character <= "\x7f":
+        return character
+    if unicodedata.category(character) == "Mn":
+        return ""
+    letter = _DRAWN.fullmatch(unicodedata.name(character, ""))
+    return letter.group(1) if letter else _LOOKALIKES.get(character, character)
+
+
+def as_read(text: str) -> str:
+    """The text without invisible characters, compatibility forms folded."""
+    return unicodedata.normalize("NFKC", _INVISIBLE.sub("", text))
 
 
 def _is_name(token: str) -> bool:
     """Whether a token begins with a letter, as `p99` does and `74ms` does not."""
     return token[:1].isalpha()
+
+
+def refuse_number(term: str, where: str) -> None:
+    """Refuse a term of somebody's own list that is more number than name.
+
+    A name may hold digits behind a letter (`k3repro`), or be one compound with a number word (`third-party`).
+
+    Raises:
+        InputError: anything else with a number.
+    """
+    found = Grammar(frozenset()).tokens(term)
+    names = all(token.rule == "names" for token in found)
+    compound = (
+        "-" in term
+        and not any(character.isspace() for character in term)
+        and len([token for token in found if token.rule == "words"]) == len(found) == 1
+    )
+    if len(term) > _LONGEST_NAME or not (names or compound):
+        raise InputError(f"{term[:60]!r} is a number, not a name", where=where, fix="Bind it, or exempt it.")
 
 
 def names_only(terms: Iterable[str]) -> frozenset[str]:

@@ -13,7 +13,10 @@ __all__ = ["fragment", "parse_page", "shape", "without"]
 def parse_page(data: bytes) -> tuple[Any, list[str]]:
     """The document of a page (UTF-8), and why a browser might see more of it than this tree holds."""
     parser = lxml.html.HTMLParser(encoding="utf-8")
-    root = lxml.html.document_fromstring(data, parser=parser)
+    try:
+        root = lxml.html.document_fromstring(data, parser=parser)
+    except lxml.etree.ParserError:
+        return lxml.html.document_fromstring(b"<html></html>"), ["nothing that a browser would show"]
     problems = [entry.message for entry in parser.error_log if entry.level_name == "FATAL"]
     for comment in root.iter(lxml.etree.Comment):
         if (comment.text or "").startswith("[CDATA["):

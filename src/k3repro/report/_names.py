@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from k3repro.errors import InputError
-from k3repro.report._grammar import Grammar, names_only
+from k3repro.report._grammar import Grammar, names_only, refuse_number
 from k3repro.spec import vocabulary
 
-__all__ = ["Exemption", "load_exemptions", "load_grammar", "read_entries"]
+__all__ = ["Exemption", "load_exemptions", "load_grammar", "own_names", "read_entries"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,19 @@ def load_grammar(folder: Path) -> Grammar:
     Raises:
         InputError: a term without a reason, or one that is a number.
     """
-    own = read_entries(folder / "vocabulary.toml", "name", ("term", "reason"))
-    return Grammar(names_only(vocabulary()) | {entry["term"] for entry in own})
+    own = {entry["term"] for entry in own_names(folder)}
+    for term in sorted(own):
+        refuse_number(term, str(folder / "vocabulary.toml"))
+    return Grammar(names_only(vocabulary()) | own)
+
+
+def own_names(folder: Path) -> list[dict[str, str]]:
+    """The entries of `folder/vocabulary.toml`: term and reason.
+
+    Raises:
+        InputError: a term without a reason.
+    """
+    return read_entries(folder / "vocabulary.toml", "name", ("term", "reason"))
 
 
 def load_exemptions(folder: Path) -> list[Exemption]:
@@ -50,10 +61,16 @@ def read_entries(path: Path, table: str, keys: tuple[str, ...]) -> list[dict[str
         return []
     try:
         entries: list[dict[str, Any]] = tomllib.loads(path.read_text("utf-8")).get(table, [])
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(str(error), where=str(path)) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"not TOML: {error}", where=str(path)) from None
+    if not isinstance(entries, list):
+        raise InputError(f"{table} is no list of tables", where=str(path), fix=f"Write [[{table}]].")
     for number, entry in enumerate(entries, 1):
-        if set(entry) != set(keys) or not all(isinstance(item, str) and item for item in entry.values()):
+        if (
+            not isinstance(entry, dict)
+            or set(entry) != set(keys)
+            or not all(isinstance(item, str) and item for item in entry.values())
+        ):
             raise InputError(
                 f"{table} {number} is incomplete", where=str(path), fix=f"It needs {', '.join(keys)}."
             )

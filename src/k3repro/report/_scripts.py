@@ -23,6 +23,11 @@ from k3repro.report._mkdocs import content_policy, package_assets
 __all__ = ["check_files", "check_page_scripts", "is_installed"]
 
 _CODE = frozenset({".js", ".mjs", ".css", ".wasm", ".svg"})
+# Where a file that is neither script, style nor asset may lie; each kind has a check of its own.
+_PLACES = re.compile(
+    r"manifest\.json|[^\n]+\.html|data/[^/]+\.csv|queries/[^/]+\.sql|sources/[^\n]+|gate/(?:vocabulary|exemptions)\.toml"
+    r"|artifacts/ledger/[0-9a-f]{64}\.json|artifacts/[^\n]+\.duckdb"
+)
 _JINJA = re.compile(r"\{\{.*?\}\}")
 _LOADS = {
     "script": ("src",),
@@ -38,7 +43,7 @@ _DATA_SCRIPTS = ("k3-spec", "k3-provenance")
 def _installed() -> frozenset[str]:
     """SHA-256 of every script and style that k3repro's site may hold."""
     folder = Path(str(resources.files("material").joinpath("templates/assets")))
-    theme = {file_sha256(path) for path in folder.rglob("*") if path.suffix in {*_CODE, ".map"}}
+    theme = {file_sha256(path) for path in folder.rglob("*") if path.is_file()}
     return frozenset(theme | {sha256(data) for data in package_assets().values()})
 
 
@@ -57,13 +62,16 @@ def is_installed(name: str, path: Path) -> bool:
 
 
 def check_files(root: Path) -> list[Finding]:
-    """Findings for script and style files that no installed package owns."""
+    """Findings for scripts, styles and pictures that no installed package owns, and for files of no kind."""
     findings = []
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root).as_posix()
-        if path.is_symlink():
-            findings.append(found(name, "a link leads out of what is checked", "file", "Ship files only."))
-        elif path.suffix in _CODE and path.is_file() and not is_installed(name, path):
+        if not path.is_file():
+            continue
+        is_code = path.suffix in _CODE or name.startswith("assets/")
+        if not is_code and not _PLACES.fullmatch(name):
+            findings.append(found(name, "no check knows a file of this kind here", "file", "Remove it."))
+        elif is_code and not is_installed(name, path):
             fix = (
                 "Built by another version? Audit with that one; else it could change any number when viewed."
             )
@@ -118,7 +126,7 @@ def _config(text: str, grammar: Grammar) -> Iterator[str]:
     try:
         config = json.loads(text)
         texts = [*config["translations"].values(), *config["features"], config["base"]]
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         yield "the theme's configuration is malformed"
         return
     if set(config) - {"base", "features", "translations", "annotate", "tags", "version", "search"}:

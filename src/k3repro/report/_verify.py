@@ -34,6 +34,7 @@ class Outcome:
     pages: int = 0
     values: int = 0
     seals: set[str] = field(default_factory=set)
+    quoted: set[str] = field(default_factory=set)
 
     @property
     def artifacts(self) -> int:
@@ -60,7 +61,7 @@ def verify_tree(
     known = _bound.Known.of(root, sources)
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root).as_posix()
-        if path.suffix in {".html", ".htm", ".xhtml"} and not path.is_symlink():
+        if path.suffix == ".html":
             outcome.pages += 1
             check_page(name, path.read_bytes(), sources, known, grammar, exemptions, used, outcome, places)
         elif path.suffix == ".css" and not _scripts.is_installed(name, path):
@@ -70,6 +71,10 @@ def verify_tree(
             ]
     outcome.findings += _scripts.check_files(root)
     outcome.findings += _check_data(root, sources)
+    outcome.findings += [
+        found(f"sources/{name}", "no page quotes this source", "source", "Remove it.")
+        for name in sorted(_below(root / "sources") - outcome.quoted)
+    ]
     outcome.findings += [
         found("gate/exemptions.toml", f"{item.token!r} in {item.element} of {item.page} matches nothing",
               "unused", "Remove the exemption.")
@@ -99,6 +104,7 @@ def check_page(
     outcome.findings += check_beside(name, root)
     outcome.values += page.values
     outcome.seals |= page.seals
+    outcome.quoted |= page.quoted
     for hit in scan_tree(root, page.bound, grammar, places):
         match = next((item for item in exemptions if _exempts(item, name, hit)), None)
         if match:
@@ -114,6 +120,10 @@ def _exempts(item: Exemption, page: str, hit: Hit) -> bool:
 def _unbound(page: str, hit: Hit) -> Finding:
     around = f" in {hit.around!r}" if hit.around and hit.around != hit.token else ""
     return found(f"{page} <{hit.element}>", f"{hit.token!r} has no artifact{around}", hit.rule, _BIND)
+
+
+def _below(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
 
 def _check_data(root: Path, sources: Sources) -> list[Finding]:
@@ -133,6 +143,6 @@ def read_manifest(root: Path) -> dict[str, Any]:
     """`manifest.json` of a built site; empty when it is missing or not JSON."""
     try:
         manifest = json.loads((root / "manifest.json").read_text("utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return manifest if isinstance(manifest, dict) else {}
