@@ -43,7 +43,8 @@ WEIGHTS = ('id = "a", printed = "84.2", unit = "GiB"', 'id = "b", printed = "53.
         ('printed = "60%", unit = "%", hedge = "within", from = ["a / b - 1"]', "supported", "", False),
         ('printed = "50%", unit = "%", hedge = "within", from = ["a / b - 1"]', "contradicted", "K3C102", False),  # noqa: E501
         ('printed = "20%", unit = "%", hedge = "within", from = ["a / b - 1"]', "contradicted", "K3C101", True),  # noqa: E501
-        ('printed = "3", from = [">= a / b"]', "supported", "", False),
+        ('printed = "3", from = [">= a / b"]', "undecidable", "K3C203", False),
+        ('printed = "3", kind = "bound", from = [">= a / b"]', "supported", "", False),
         ('printed = "1", kind = "exact", from = ["> a / b"]', "contradicted", "K3C101", True),
     ],
 )  # fmt: skip

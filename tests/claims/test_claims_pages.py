@@ -1,5 +1,6 @@
 """The verdict board builds from the shipped ledgers, and every number on it passes the report's gate."""
 
+import html
 import shutil
 from pathlib import Path
 
@@ -40,5 +41,5 @@ def test_the_claims_pages_build_and_hold_every_contradiction(tmp_path):
         assert len(rows) >= sum(not row["same"] for row in audit.rows("claims"))
         for row in rows:
             folder = built / "claims" / audit.subject
-            text = (folder / f"{row['section']}.html").read_text(encoding="utf-8")
+            text = html.unescape((folder / f"{row['section']}.html").read_text(encoding="utf-8"))
             assert text.count(f' id="{row["page"]}"') == 1, row["claim"]

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from k3repro.claims._claim import Binding, Claim, Ledger, Relation
 from k3repro.claims._compare import Outcome, compare
-from k3repro.claims._hedges import DECISION_WIDTH
+from k3repro.claims._hedges import DECISION_WIDTH, OPEN_HEDGES
 from k3repro.claims._interval import Span
 from k3repro.claims._slips import smallest_change
 from k3repro.units import quantile_supported
@@ -131,6 +131,8 @@ def _target_step(ledger: Ledger, claim: Claim, relation: Relation) -> Step:
     environment = {name: ledger.measure(name) for name in relation.formula.names}
     derived = relation.formula.evaluate(environment).span
     outcome = compare(claim.span(), relation.operator, derived)
+    if outcome is Outcome.SUPPORTED and relation.operator != "=" and not _is_bound(claim):
+        outcome = Outcome.UNDECIDABLE  # one end given: a neighbour of the print would pass as well
     survives = outcome is Outcome.CONTRADICTED and _survives(claim, relation, derived)
     operator = "" if relation.operator == "=" else f"{relation.operator} "
     text = f"{operator}{relation.formula.text}"
@@ -146,6 +148,11 @@ def _target_step(ledger: Ledger, claim: Claim, relation: Relation) -> Step:
         relation.note,
         survives,
     )
+
+
+def _is_bound(claim: Claim) -> bool:
+    """Whether the claim itself says no more than a bound or an order."""
+    return claim.kind in ("ordering", "bound") or claim.hedge in OPEN_HEDGES
 
 
 def _survives(claim: Claim, relation: Relation, derived: Span) -> bool:
