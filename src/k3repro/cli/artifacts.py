@@ -272,7 +272,8 @@ def export(which: str, folder: Path, form: str, root: Path | None, as_json: bool
     help="File to write [default: standard output].",
 )  # fmt: skip
 @store_option
-def trace(which: str, path: Path | None, root: Path | None) -> None:
+@json_option
+def trace(which: str, path: Path | None, root: Path | None, as_json: bool) -> None:
     """Draw requests on a time line: JSON that Perfetto and chrome://tracing open.
 
     A twin-journey shows prefill chunks, transfer and decode of every lane; any artifact with requests shows
@@ -296,7 +297,10 @@ def trace(which: str, path: Path | None, root: Path | None) -> None:
         click.echo(text)
         return
     path.write_text(text, encoding="utf-8")
-    click.echo(f"{len(phases)} phases in {path}; open it at ui.perfetto.dev or in chrome://tracing")
+    if as_json:
+        emit({"file": str(path), "phases": len(phases)})
+    else:
+        click.echo(f"{len(phases)} phases in {path}; open it at ui.perfetto.dev or in chrome://tracing")
 
 
 @artifacts.command()
