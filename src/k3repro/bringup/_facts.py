@@ -37,8 +37,15 @@ class ServeFacts:
     moe: Mapping[str, str | None]
     graph: Mapping[str, str | None]
     unmatched: Mapping[str, int]
+    connectors: Mapping[str, int]
     findings: tuple[str, ...]
     startup_lines: tuple[str, ...]
+
+    @property
+    def unconnected(self) -> tuple[str, ...]:
+        """Roles with fewer connectors than others: a renamed line would be missing everywhere."""
+        most = max(self.connectors.values(), default=0)
+        return tuple(role for role, count in self.connectors.items() if count < most)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for the state file and the serve record."""
@@ -82,13 +89,14 @@ def read_facts(plan: Plan, logs: Mapping[str, str]) -> ServeFacts:
     law = law_of(plan)
     lanes: list[LaneFacts] = []
     moe, graph, unmatched = dict[str, str | None](), dict[str, str | None](), dict[str, int]()
+    connectors: dict[str, int] = {}
     findings: list[str] = []
     lines: list[str] = []
     for launch in plan.launches:
         text = logs.get(launch.role, "")
         facts = parse_startup(text.splitlines())
         moe[launch.role], graph[launch.role] = facts.moe, facts.graph
-        unmatched[launch.role] = facts.unmatched
+        unmatched[launch.role], connectors[launch.role] = facts.unmatched, len(facts.connectors)
         kv = _kv(text, launch.role, findings)
         lanes += _lanes(launch, kv, law, plan)
         findings += _missing(launch, plan, len(kv), facts.moe, facts.graph)
@@ -98,7 +106,7 @@ def read_facts(plan: Plan, logs: Mapping[str, str]) -> ServeFacts:
         for lane in lanes
         if lane.agrees is False
     ]  # fmt: skip
-    return ServeFacts(tuple(lanes), moe, graph, unmatched, tuple(findings), tuple(lines))
+    return ServeFacts(tuple(lanes), moe, graph, unmatched, connectors, tuple(findings), tuple(lines))
 
 
 def _kv(text: str, role: str, findings: list[str]) -> list[KvLines]:

@@ -264,6 +264,11 @@ class BringUp:
         )
         for finding in facts.findings:
             self.note("facts", f"finding: {finding}")
+        if facts.unconnected:
+            raise FindingError(
+                f"{' and '.join(facts.unconnected)} say nothing of a transfer connector", where="facts",
+                fix="Set --kv-transfer-config on every role (rule transfer-config-on-every-role).",
+            )  # fmt: skip
 
     async def _answers(self) -> None:
         """A router's own endpoints prove nothing: one token does, then one request, then four at once."""

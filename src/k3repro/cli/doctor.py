@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 import click
 from rich.console import Console
 from rich.table import Table
 
-from k3repro.bringup import (
-    Cell,
-    Doctor,
-    Plan,
-    StateFile,
-    examine,
-    load_cluster,
-    load_recipe,
-    make_executor,
-    make_plan,
-)
+from k3repro.bringup import Cell, Doctor, load_cluster, load_recipe, make_plan
+from k3repro.bringup import doctor as examine_all
 from k3repro.errors import FindingError
 
 
@@ -41,7 +31,7 @@ def doctor(cluster: str, recipe: str | None, as_json: bool) -> None:
     """
     loaded = load_cluster(cluster)
     plan = make_plan(load_recipe(recipe or loaded.recipe), loaded)
-    report = asyncio.run(_examine(plan))
+    report = examine_all(plan)
     if as_json:
         from k3repro.cli import emit
 
@@ -52,16 +42,6 @@ def doctor(cluster: str, recipe: str | None, as_json: bool) -> None:
     if red:
         checks = ", ".join(dict.fromkeys(cell.check for cell in red))
         raise FindingError(f"{len(red)} red cells: {checks}", where=loaded.name, fix="The fixes stand above.")
-
-
-async def _examine(plan: Plan) -> Doctor:
-    state = StateFile(plan.cluster.name)
-    state.folder.mkdir(parents=True, exist_ok=True)
-    executor = make_executor(plan.cluster, folder=state.folder)
-    try:
-        return await examine(plan, executor)
-    finally:
-        await executor.close()
 
 
 _STYLE = {"ok": "green", "bad": "bold red", "unknown": "yellow", "n/a": "dim"}

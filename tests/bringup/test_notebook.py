@@ -1,0 +1,19 @@
+"""The notebook runs from top to bottom without a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+import pytest
+
+
+def test_the_notebook_without_a_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(__file__).parents[2] / "notebooks" / "00-bring-up.ipynb"
+    names: dict[str, object] = {}
+    for cell in nbformat.read(path, as_version=4).cells:
+        if cell.cell_type == "code":
+            assert not cell.outputs
+            exec(compile(cell.source, path.name, "exec"), names)
+    said = capsys.readouterr().out
+    assert "clients --> router" in said and "set START = True" in said and "[tuned-rows]" in said
