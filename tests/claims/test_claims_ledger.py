@@ -177,3 +177,13 @@ def test_any_text_in_a_claim_is_read_or_named(printed, formula):
         read_ledger_text(ledger_text(f'id = "a", printed = "{quoted[0]}", from = ["{quoted[1]}"]'))
     except K3Error as error:
         assert error.exit_code == 2
+
+
+@pytest.mark.parametrize("key", ["id", "primary"])
+@pytest.mark.parametrize("value", ["../../x", "/etc/passwd", ".hidden", "a/b"])
+def test_the_id_of_a_ledger_cannot_lead_out_of_its_folder(key, value):
+    text = ledger_text('id = "a", printed = "5"').replace(
+        'id = "t"', f'{key} = "{value}"\nid = "t"' if key != "id" else f'id = "{value}"', 1
+    )
+    with pytest.raises(LedgerError, match="is no file name"):
+        read_ledger_text(text)

@@ -83,6 +83,13 @@ def read_ledger(path: Path) -> Ledger:
     return read_ledger_text(text, str(path))
 
 
+def _file_name(text: str, where: str) -> str:
+    """An id of a ledger names files beside it, so it must not lead elsewhere; empty stays empty."""
+    if text and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", str(text)):
+        raise _fail(f"the id {text!r} is no file name", where, "Use letters, digits, dots and dashes.")
+    return text
+
+
 def read_ledger_text(text: str, path: str = "ledger") -> Ledger:
     """As `read_ledger`, from text."""
     try:
@@ -118,7 +125,7 @@ class _Reader:
         self._inherit()
         premises = {premise.id: premise for premise in map(self._premise, _list(data, "premise", self.path))}
         return Ledger(
-            id=_text(head, "id", self.path),
+            id=_file_name(_text(head, "id", self.path), self.path),
             title=_text(head, "title", self.path),
             sha256=head.get("sha256", ""),
             claims=self.claims,
@@ -126,7 +133,7 @@ class _Reader:
             rules=tuple(self._rules(_list(data, "rule", self.path))),
             path=self.path,
             date=str(head.get("date", "")),
-            primary=head.get("primary", ""),
+            primary=_file_name(head.get("primary", ""), self.path),
             tokens=self.tokens,
         )
 
