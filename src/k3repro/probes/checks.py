@@ -6,6 +6,7 @@ tokens x wall against forced output, is one of these. A rung that fails is kept 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +21,7 @@ LIMITS = {
     "delivered_concurrency": 0.95,  # least in-flight plateau over requested
     "little": 0.05,  # relative difference of arrival rate x time in system and requests in flight
     "prompt_tokens": 0.05,  # relative distance of one request's prompt_tokens from the rung's target
-    "prompt_tokens_mean": 0.02,  # the same for the mean over the rung
+    "prompt_tokens_mean": 0.02,  # the same for the mean over many; of few, more (`_mean_limit`)
     "prompt_tokens_slack": 8,  # tokens that a short prompt may be off whatever that is in percent
     "cached_tokens": 0.02,  # largest share of prompt tokens served from a prefix cache
     "client_share": CLIENT_SHARE_LIMIT,  # largest share of what the client can do on this machine
@@ -149,7 +150,7 @@ def prompt_reasons(
         found.require(not off, f"{len(off)} prompts off target {rung.prompt_tokens}{example}", "prompts")
         mean = order_free_sum(known) / len(known)
         found.require(
-            bool(off) or _off(mean, rung) <= LIMITS["prompt_tokens_mean"],
+            bool(off) or _off(mean, rung) <= _mean_limit(len(known)),
             f"prompts have {mean:.0f} tokens on average, {rung.prompt_tokens} is the target",
             "prompts",
         )
@@ -163,6 +164,12 @@ def prompt_reasons(
         "cache",
     )
     return found.reasons
+
+
+def _mean_limit(count: int) -> float:
+    """One prompt may be off by its own limit; the mean of many by less, as the noise of sizes averages out."""
+    one, mean = LIMITS["prompt_tokens"], LIMITS["prompt_tokens_mean"]
+    return mean + (one - mean) / math.sqrt(count)
 
 
 def _off(tokens: float, rung: Rung) -> float:

@@ -29,7 +29,7 @@ CONTROLS = controls.NAME
 
 # Small enough for thousands of trials, large enough to have requests in flight together.
 TRIALS: dict[str, dict[str, Any]] = {
-    "ablation": {"isl": 400, "osl": 32, "concurrency": (8, 32), "waves": 1},
+    "ablation": {"isl": 1024, "osl": 32, "concurrency": (8, 32), "waves": 1},
     "agentic": {"concurrency": 4, "warmup_s": 1.0, "window_s": 40.0},
     "capacity-grid": {
         "context": (6_000,),
@@ -39,15 +39,15 @@ TRIALS: dict[str, dict[str, Any]] = {
         "timeout_s": 400.0,
         "drain_s": 400.0,
     },
-    "classes": {"shape": ("latency-floor:400/32@16", "throughput-peak:1K/64@32")},
-    "envelope": {"isl": 400, "osl": 32, "concurrency": (1, 8, 32)},
-    "latency": {"isl": 400, "osl": 24, "concurrency": (8, 32), "requests": 32},
-    "needle-gate": {"context": 400},
-    "niah-ladder": {"context": (800, 1600), "sweep_context": (800,), "repeats": 4},
-    "osl-sweep": {"isl": 400, "osl": (16, 64), "repeats": 4},
-    "saturation": {"shape": ("400/32",), "users": (1, 16, 64)},
+    "classes": {"shape": ("latency-floor:1K/32@16", "throughput-peak:1K/64@32")},
+    "envelope": {"isl": 1024, "osl": 32, "concurrency": (1, 8, 32)},
+    "latency": {"isl": 1024, "osl": 24, "concurrency": (8, 32), "requests": 32},
+    "needle-gate": {"context": 1000},
+    "niah-ladder": {"context": (1500, 2500), "sweep_context": (1500,), "repeats": 4},
+    "osl-sweep": {"isl": 1024, "osl": (16, 64), "repeats": 4},
+    "saturation": {"shape": ("1024/32",), "users": (1, 16, 64)},
     "self-consistency": {"isl": 64, "osl": 16, "prompts": 4, "concurrency": (2, 4)},
-    "slots": {"isl": 400, "osl": 32, "concurrency": (16, 32, 64)},
+    "slots": {"isl": 1024, "osl": 32, "concurrency": (16, 32, 64)},
 }
 
 CELLS = Table(
