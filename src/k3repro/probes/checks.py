@@ -167,7 +167,7 @@ def prompt_reasons(
 
 
 def _mean_limit(count: int) -> float:
-    """One prompt may be off by its own limit; the mean of many by less, as the noise of sizes averages out."""
+    """One prompt may be off by its own limit, the mean of many by less: the noise of sizes averages out."""
     one, mean = LIMITS["prompt_tokens"], LIMITS["prompt_tokens_mean"]
     return mean + (one - mean) / math.sqrt(count)
 
