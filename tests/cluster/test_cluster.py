@@ -197,3 +197,32 @@ def test_up_killed_at_random_moments_then_down(hosts: Hosts, clean: Path, schedu
         nothing_left(hosts, clean)
     assert len(set(reached)) > 1, reached  # the moments were different ones
     print(f"\n{scheduler}: killed in {sorted(reached)}")
+
+
+def test_doctor_over_ssh_looks_at_four_nodes(hosts: Hosts, clean: Path) -> None:
+    file = str(hosts.cluster_file(clean, "ssh"))
+    argv = [hosts.k3repro, "doctor", "--cluster", file, "--json"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    document = json.loads(done.stdout)
+    reachable = [cell for cell in document["cells"] if cell["check"] == "reachable"]
+    assert [cell["state"] for cell in reachable] == ["ok"] * 4
+    assert {cell["state"] for cell in document["cells"] if cell["check"] == "clock"} == {"ok"}
+    print(f"\ndoctor over ssh: {document['seconds']:.1f} s")
+
+
+def test_interrupted_up_can_be_looked_at_and_taken_down(hosts: Hosts, clean: Path) -> None:
+    file = str(hosts.cluster_file(clean, "ssh"))
+    argv = [hosts.k3repro, "bringup", "up", "--cluster", file, "--no-gate"]
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as up:
+        assert up.stderr is not None
+        for line in up.stderr:
+            if line.startswith("masters: started"):
+                up.send_signal(signal.SIGINT)
+                break
+        assert up.wait(60) != 0
+    status = json.loads(k3(hosts, "status", "--cluster", file, "--json", check=False).stdout)
+    assert set(status["roles"]) == {"prefill_worker", "decode_worker", "prefill_master", "decode_master"}
+    again = k3(hosts, "up", "--cluster", file, "--no-gate")
+    assert "taking it down first" in again.stderr and "answering" in again.stderr
+    k3(hosts, "down", "--cluster", file)
+    nothing_left(hosts, clean)

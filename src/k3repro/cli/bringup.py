@@ -253,7 +253,10 @@ def status(cluster: str, as_json: bool) -> None:
         cause = f"  line {item.root_cause[0]}: {item.root_cause[1]}" if item.root_cause else ""
         lines.append(f"  {role:16} {item.node:12} {'alive' if item.alive else 'GONE '}{cause}")
     _answer(document, as_json, "\n".join(lines))
-    if any(not item.alive for item in statuses.values()):
+    gone = any(not item.alive for item in statuses.values())
+    if gone and as_json:
+        click.get_current_context().exit(FindingError.exit_code)  # one JSON document, not two
+    if gone:
         raise FindingError(
             "a role is gone", where=loaded.name, fix="Relaunch all four: `k3repro bringup down`, then up."
         )

@@ -39,6 +39,8 @@ def doctor(cluster: str, recipe: str | None, as_json: bool) -> None:
     else:
         _show(report, [node.host for node in loaded.nodes])
     red = [cell for cell in report.cells if cell.state == "bad"]
+    if red and as_json:
+        click.get_current_context().exit(FindingError.exit_code)  # one JSON document, not two
     if red:
         checks = ", ".join(dict.fromkeys(cell.check for cell in red))
         raise FindingError(f"{len(red)} red cells: {checks}", where=loaded.name, fix="The fixes stand above.")
