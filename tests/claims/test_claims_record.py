@@ -1,11 +1,14 @@
 """The audit as an artifact: sealed once, recomputed from what is sealed, replaced when the ledger changes."""
 
+from types import SimpleNamespace
+
 import pytest
 from claims_ledgers import ledger_text
 
 from k3repro.claims import build_skeleton, read_source, seal_audits, write_skeleton
+from k3repro.claims._record import _measured
 from k3repro.errors import K3Error
-from k3repro.store import Catalog, Store
+from k3repro.store import Catalog, Column, Header, Schema, Store, Table
 
 POST = "# Post\n\nIt serves 51 and 300 in all, of 9.\n"
 LEDGER = ledger_text(
@@ -114,3 +117,23 @@ def test_the_tree_of_a_claim_holds_what_its_page_shows(store):
     )
     assert (given["name"], given["interval"], given["link"]) == ("a", "[50.5, 51.5]", "claims/t/post.html#a")
     assert rows[-1]["text"] == "the same verdict in every audit so far"
+
+
+def _measured_on(store, subject):
+    schema = Schema((Table("rows", (Column("wall_s", "DOUBLE"),), key=("wall_s",)),))
+    evidence = [{"kind": "build_info", "value": "vllm"}, {"kind": "metrics", "value": "vllm:requests"}]
+    run = store.begin(
+        Header("thing", subject, "probe", "k3repro.test:thing", serve={"evidence": evidence}), schema
+    )
+    run.commit("all", {"rows": [{"wall_s": 1.0}]})
+    return run.seal(verdict={"ok": True, "reasons": []})
+
+
+def test_only_measurements_that_a_binding_cites_are_inputs(store):
+    mine, other = _measured_on(store, "mi325x"), _measured_on(store, "http://127.0.0.1:18101")
+    assert (mine.tier, other.tier) == ("measured", "measured")
+    query = "SELECT wall_s AS value, tier, seal FROM thing_rows WHERE subject = 'mi325x'"
+    wrong = SimpleNamespace(artifact="thing", query="SELECT nonsense FROM thing_rows")
+    claim = SimpleNamespace(bindings=[SimpleNamespace(artifact="thing", query=query), wrong])
+    found = _measured(store, SimpleNamespace(claims={"a": claim}))
+    assert [artifact.seal for artifact in found] == [mine.seal]

@@ -23,6 +23,7 @@ from k3repro.claims._skeleton import Bone, Skeleton
 from k3repro.claims._slips import short_number
 from k3repro.claims._tree import TREE_TEXT, Past, anchor, has_page, section_of, shown, tree_rows
 from k3repro.claims._unit import counted
+from k3repro.errors import K3Error
 from k3repro.store import Artifact, Catalog, Column, Schema, Store, Table, derivation
 
 __all__ = ["CLAIMS_SCHEMA", "SKELETON_SCHEMA", "audit_of_claims", "seal_audits"]
@@ -364,9 +365,23 @@ def _key(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _measured(store: Store, ledger: Ledger) -> list[Artifact]:
-    """Measured artifacts of the names that claims are bound to; simulated ones never settle a verdict."""
-    names = {b.artifact.partition("@")[0] for claim in ledger.claims.values() for b in claim.bindings}
-    return [a for a in store.artifacts() if a.name in names and "measured" in (a.tier, a.basis)]
+    """Measured artifacts that a binding's query cites; simulated ones never settle a verdict."""
+    bindings = [binding for claim in ledger.claims.values() for binding in claim.bindings]
+    names = {binding.artifact.partition("@")[0] for binding in bindings}
+    found = [a for a in store.artifacts() if a.name in names and "measured" in (a.tier, a.basis)]
+    source = _Sealed(found)
+    cited = {seal for binding in bindings for seal in _cited(source, binding.query)} if found else set()
+    return [artifact for artifact in found if artifact.seal in cited]
+
+
+def _cited(source: _Sealed, query: str) -> set[str]:
+    """Seals of the rows of a query; a query that cannot run cites nothing here, and the audit says why."""
+    try:
+        rows = source.query(query)
+    except K3Error:
+        return set()
+    seals = [row.get("seal") or () for row in rows]
+    return {seal for item in seals for seal in ([item] if isinstance(item, str) else item)}
 
 
 def _text(ledger: Ledger) -> str:
