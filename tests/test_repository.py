@@ -74,7 +74,15 @@ def test_the_scans_find_what_they_look_for() -> None:
 
 def test_the_locks_agree_with_each_other() -> None:
     names = {path.name for path in LOCKS}
-    assert names == {"bootstrap.txt", "browser.txt", "core.txt", "engine.txt", "report.txt", "router.txt", "test.txt"}
+    assert names == {
+        "bootstrap.txt",
+        "browser.txt",
+        "core.txt",
+        "engine.txt",
+        "report.txt",
+        "router.txt",
+        "test.txt",
+    }
     every: dict[str, set[str]] = {}
     for path in LOCKS:
         if path.name in ("router.txt", "engine.txt"):
