@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ _CONFIG = re.compile(r'(<script id="__config" type="application/json">)(.*?)(</s
 UNWANTED = ("sitemap.xml", "sitemap.xml.gz", "404.html", "objects.inv")
 
 
+@cache
 def vega_bundle() -> str:
     """vega, vega-lite and vega-embed as one script: shipped once, the same bytes on each call."""
     try:

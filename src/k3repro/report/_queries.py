@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from k3repro.errors import InputError
@@ -83,6 +84,7 @@ class Query:
         return self.columns.get(name) or _guess(name)
 
 
+@lru_cache(maxsize=4096)
 def _guess(name: str) -> ColumnSpec:
     label = name.replace("_", " ")
     difference = bool(re.search(r"(^|_)(diff|difference|delta|deviation|error|ratio)(_|$)", name))

@@ -17,7 +17,13 @@ from k3repro.store import weakest
 
 __all__ = ["Citation", "Queryable", "Result", "Sources"]
 
-_COUNTS = ("n", "n_requests", "n_runs", "n_serves", "n_allocations")
+_COUNTS = {
+    "n": "n",
+    "n_requests": "requests",
+    "n_runs": "runs",
+    "n_serves": "serves",
+    "n_allocations": "allocations",
+}
 
 
 class Queryable(Protocol):
@@ -113,6 +119,7 @@ class Sources:
     withdrawn: dict[str, str] = field(default_factory=dict)  # seal -> its line in the artifact browser
     _results: dict[str, Result] = field(default_factory=dict)
     _artifacts: dict[str, dict[str, Any]] | None = None
+    _tiers: dict[tuple[str, ...], tuple[str, str]] = field(default_factory=dict)
 
     @property
     def artifacts(self) -> dict[str, dict[str, Any]]:
@@ -164,12 +171,14 @@ class Sources:
             raise GateFailed(
                 f"no artifact is cited for {spec.name}", where=where, fix="Return a seal with every row."
             )
-        missing = [seal for seal in seals if seal not in self.artifacts]
-        if missing:
-            raise GateFailed(
-                f"artifact {missing[0][:12]} is not in the catalog", where=where, fix="Was it retracted?"
-            )
-        tier, basis = self._tier(seals)
+        if seals not in self._tiers:
+            missing = [seal for seal in seals if seal not in self.artifacts]
+            if missing:
+                raise GateFailed(
+                    f"artifact {missing[0][:12]} is not in the catalog", where=where, fix="Was it retracted?"
+                )
+            self._tiers[seals] = self._tier(seals)
+        tier, basis = self._tiers[seals]
         return Citation(seals, tier, basis, sample_size(row, spec))
 
     def tier_of(self, seal: str) -> tuple[str, str]:
@@ -191,7 +200,7 @@ class Sources:
 
 def sample_size(row: Mapping[str, Any], spec: ColumnSpec) -> str:
     """`requests=57 serves=1`, from the row's counting columns; empty when it has none."""
-    counts = {name.removeprefix("n_") if name != "n" else "n": row.get(name) for name in _COUNTS}
+    counts = {label: row.get(name) for name, label in _COUNTS.items()}
     if spec.n:
         counts["n"] = row.get(spec.n)
     return " ".join(f"{name}={value}" for name, value in counts.items() if value is not None)
