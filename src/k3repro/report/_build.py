@@ -73,9 +73,11 @@ def build_site(
     shutil.rmtree(staging, ignore_errors=True)
     _mkdocs.run_mkdocs(site.generated, staging)
     _finish(staging)
-    _ship(staging, site, store, sources, shipped)
+    # One set of objects for both, so that each file's document is read once.
+    sealed = {artifact.seal: artifact for artifact in store.artifacts(current=False)}
+    _ship(staging, site, store, sources, shipped, sealed)
     say("verifying the built pages")
-    counts = _verify(site, staging, _shipped_sources(sources, store, shipped))
+    counts = _verify(site, staging, _shipped_sources(sources, store, shipped, sealed))
     _write_manifest(staging, digest, heads, counts)
     _swap(staging, site.build)
     return BuildReport(site.build, **counts, seconds=time.perf_counter() - started, skipped=False)
@@ -152,16 +154,17 @@ def _finish(staging: Path) -> None:
         path.chmod(0o755 if path.is_dir() else 0o644)
 
 
-def _ship(staging: Path, site: Site, store: Store, sources: Sources, shipped: Shipped) -> None:
+def _ship(
+    staging: Path, site: Site, store: Store, sources: Sources, shipped: Shipped, sealed: dict[str, Any]
+) -> None:
     """Everything an auditor needs: queries, rows, sources, cited artifacts with their inputs, the ledger."""
     for name in sorted(shipped.queries):
         _files.write_changed(staging / "queries" / f"{name}.sql", sources.queries[name].sql)
         _files.write_changed(staging / "data" / f"{name}.csv", csv_of(sources, name))
     for name, text in sorted(shipped.sources.items()):
         _files.write_changed(staging / "sources" / name, text)
-    by_seal = {artifact.seal: artifact for artifact in store.artifacts(current=False)}
-    for seal in sorted(_with_inputs(shipped.seals, by_seal)):
-        _files.copy_file(by_seal[seal].path, staging / _inside(store, by_seal[seal]))
+    for seal in sorted(_with_inputs(shipped.seals, sealed)):
+        _files.copy_file(sealed[seal].path, staging / _inside(store, sealed[seal]))
     for path in sorted((store.root / "ledger").glob("*.json")):
         _files.copy_file(path, staging / "artifacts" / "ledger" / path.name)
     for name in ("exemptions.toml", "vocabulary.toml"):
@@ -169,11 +172,11 @@ def _ship(staging: Path, site: Site, store: Store, sources: Sources, shipped: Sh
             _files.copy_file(site.root / name, staging / "gate" / name)
 
 
-def _shipped_sources(sources: Sources, store: Store, shipped: Shipped) -> Sources:
+def _shipped_sources(sources: Sources, store: Store, shipped: Shipped, sealed: dict[str, Any]) -> Sources:
     """Sources over just what ships, as an auditor will have it: a query must not lean on what it does not
     cite.
     """
-    current = {artifact.seal: artifact for artifact in store.artifacts()}
+    current = {artifact.seal: sealed[artifact.seal] for artifact in store.artifacts()}
     ship = _with_inputs(shipped.seals, current)
     if ship == set(current):
         return sources
