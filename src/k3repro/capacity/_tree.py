@@ -1,7 +1,8 @@
 """Formula trees: laws as data, and the one evaluator of them in Python.
 
 A tree is a number, ``["var", name]`` or ``[op, ...]`` with op in ``+ - * / min max floor ceil pow log exp``.
-The site's JavaScript evaluator follows the same table and the same order of operations.
+Every step is a double, sums and products go from left to right, the least of equals is the first: the site's
+JavaScript evaluator (`report/assets/k3-law.js`) does the same and gives the same bits.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any, TypeAlias
 
+from k3repro.capacity import _elementary
 from k3repro.errors import InputError
 
 Tree: TypeAlias = "float | int | Sequence[Any]"
@@ -36,11 +38,11 @@ OPERATIONS: dict[str, tuple[int, int | None, Callable[..., float]]] = {
     "/": (2, 2, _divide),
     "min": (1, None, lambda *values: min(values)),
     "max": (1, None, lambda *values: max(values)),
-    "floor": (1, 1, math.floor),
-    "ceil": (1, 1, math.ceil),
-    "pow": (2, 2, math.pow),
-    "log": (1, 1, math.log),
-    "exp": (1, 1, math.exp),
+    "floor": (1, 1, lambda value: float(math.floor(value))),
+    "ceil": (1, 1, lambda value: float(math.ceil(value))),
+    "pow": (2, 2, _elementary.power),
+    "log": (1, 1, _elementary.log),
+    "exp": (1, 1, _elementary.exp),
 }
 
 
@@ -51,17 +53,14 @@ def evaluate(tree: Tree, variables: Mapping[str, float]) -> float:
         InputError: an unknown operator or variable, wrong number of arguments, or no finite real value.
     """
     try:
-        value = float(_evaluate(tree, variables, 0))
+        return _evaluate(tree, variables, 0)
     except (ValueError, OverflowError) as error:
         raise InputError(f"the formula has no value for these inputs: {error}") from None
-    if not math.isfinite(value):
-        raise InputError("the formula has no finite value for these inputs")
-    return value
 
 
 def _evaluate(tree: Tree, variables: Mapping[str, float], depth: int) -> float:
     if isinstance(tree, (int, float)) and not isinstance(tree, bool):
-        return tree
+        return _finite(float(tree))
     if depth > _MAX_DEPTH or isinstance(tree, (str, bytes)) or not isinstance(tree, Sequence) or not tree:
         raise InputError(
             f"{tree!r} is not a formula tree", fix="A tree is a number, ['var', name] or [op, ...]."
@@ -74,7 +73,13 @@ def _evaluate(tree: Tree, variables: Mapping[str, float], depth: int) -> float:
     least, most, function = OPERATIONS[head]
     if len(arguments) < least or (most is not None and len(arguments) > most):
         raise InputError(f"operator {head!r} does not take {len(arguments)} arguments")
-    return function(*(_evaluate(argument, variables, depth + 1) for argument in arguments))
+    return _finite(function(*(_evaluate(argument, variables, depth + 1) for argument in arguments)))
+
+
+def _finite(value: float) -> float:
+    if not math.isfinite(value):
+        raise InputError("the formula has no finite value for these inputs")
+    return value
 
 
 def _variable(arguments: Sequence[Any], variables: Mapping[str, float]) -> float:
@@ -83,7 +88,7 @@ def _variable(arguments: Sequence[Any], variables: Mapping[str, float]) -> float
     if arguments[0] not in variables:
         known = ", ".join(sorted(variables)) or "none"
         raise InputError(f"the formula needs {arguments[0]!r}, which was not given", fix=f"Given: {known}.")
-    return variables[arguments[0]]
+    return _finite(float(variables[arguments[0]]))
 
 
 def variables_of(tree: Tree) -> frozenset[str]:
