@@ -38,6 +38,23 @@ def test_driver_bytes_are_not_the_nominal_gigabytes() -> None:
     assert spec.load_platform("mi300x").hbm_bytes == 192 * 2**30 - 16 * 2**20
 
 
+CROSS = ("llama-3.1-405b", "deepseek-v3.2", "qwen3-vl-235b", "kimi-k2.5")
+
+
+@pytest.mark.parametrize("model", CROSS)
+def test_a_single_node_layout_has_one_engine_and_no_prefill_pool(model: str) -> None:
+    layout = spec.layout_for(model, "mi325x")
+    assert layout is not None and layout.aggregated and layout.nodes == 1
+    assert layout.gpus == (4 if model == "kimi-k2.5" else 8) <= spec.load_platform("mi325x").gpus_per_node
+    free = spec.load_platform("mi325x").hbm_bytes - layout.kv_pool_bytes
+    assert free * layout.gpus > 400e9  # the weights, at least
+
+
+def test_a_pool_of_two_kinds_is_not_aggregated() -> None:
+    layout = spec.load_layout("k3-2p2d-mi325x")
+    assert not layout.aggregated and layout.gpus == 16
+
+
 def test_vocabulary_holds_names_only() -> None:
     words = spec.vocabulary()
     assert {"Kimi-K3", "MI300X", "MI325X", "gfx942", "MXFP4", "EP16", "TP2", "CDNA 3"} <= words

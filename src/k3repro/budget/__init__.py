@@ -1,5 +1,6 @@
 """Checkpoint bytes from headers alone, by component; number formats priced; layouts that hold the model."""
 
+from k3repro.budget._active import Passes, passes_of
 from k3repro.budget._buckets import COMPONENTS, Bucket, Bucketer, Inventory
 from k3repro.budget._checkpoint import Checkpoint, checkpoint_of_headers, checkpoint_of_model
 from k3repro.budget._fixture import write_fixture
@@ -33,6 +34,7 @@ __all__ = [
     "Header",
     "Index",
     "Inventory",
+    "Passes",
     "Smallest",
     "TensorEntry",
     "Weights",
@@ -44,6 +46,7 @@ __all__ = [
     "parameters_of",
     "parse_header",
     "parse_index",
+    "passes_of",
     "read_headers",
     "smallest_pool",
     "tensor_parallel_sizes",

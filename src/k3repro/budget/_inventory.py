@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from k3repro.budget._header import DTYPES, TensorEntry
 from k3repro.budget._price import Format, format_named
 from k3repro.errors import SpecError
-from k3repro.spec import Gqa, Kda, Mla, Model, Moe
+from k3repro.spec import Gqa, Kda, Mla, Model, Moe, Vision
 
 _BF16, _F32 = "BF16", "F32"
 
@@ -184,6 +184,9 @@ def _vision(model: Model) -> Iterator[TensorEntry]:
     vision = model.vision
     if vision is None:
         return
+    if vision.style == "qwen3-vl":
+        yield from _qwen_vision(vision, model.hidden_size)
+        return
     hidden, tower = vision.hidden, "vision_tower."
     yield _tensor(f"{tower}patch_embed.proj.weight", _BF16, hidden, 3, vision.patch, vision.patch)
     yield _tensor(f"{tower}patch_embed.pos_emb.weight", _BF16, vision.grid, vision.grid, hidden)
@@ -199,3 +202,31 @@ def _vision(model: Model) -> Iterator[TensorEntry]:
     yield _tensor("mm_projector.linear_1.weight", _BF16, vision.projector_hidden, vision.projector_hidden)
     yield _tensor("mm_projector.linear_2.weight", _BF16, model.hidden_size, vision.projector_hidden)
     yield _tensor("mm_projector.norm.weight", _BF16, model.hidden_size)
+
+
+def _qwen_vision(vision: Vision, text_width: int) -> Iterator[TensorEntry]:
+    """Qwen3-VL: biased linear layers, one merger at the end and one per deep-stacked layer."""
+    hidden, tower = vision.hidden, "model.visual."
+    patch = (hidden, 3, vision.frames, vision.patch, vision.patch)
+    yield from _biased(f"{tower}patch_embed.proj", *patch)
+    yield _tensor(f"{tower}pos_embed.weight", _BF16, vision.grid * vision.grid, hidden)
+    for index in range(vision.layers):
+        block = f"{tower}blocks.{index}."
+        yield from _biased(f"{block}norm1", hidden)
+        yield from _biased(f"{block}norm2", hidden)
+        yield from _biased(f"{block}attn.qkv", 3 * vision.qkv_width, hidden)
+        yield from _biased(f"{block}attn.proj", hidden, vision.qkv_width)
+        yield from _biased(f"{block}mlp.linear_fc1", vision.intermediate, hidden)
+        yield from _biased(f"{block}mlp.linear_fc2", hidden, vision.intermediate)
+    joined = hidden * vision.merge * vision.merge
+    for index in range(vision.mergers):
+        last = index == 0
+        stem = f"{tower}merger." if last else f"{tower}deepstack_merger_list.{index - 1}."
+        yield from _biased(f"{stem}norm", hidden if last else joined)
+        yield from _biased(f"{stem}linear_fc1", joined, joined)
+        yield from _biased(f"{stem}linear_fc2", text_width, joined)
+
+
+def _biased(name: str, rows: int, *columns: int) -> Iterator[TensorEntry]:
+    yield _tensor(f"{name}.weight", _BF16, rows, *columns)
+    yield _tensor(f"{name}.bias", _BF16, rows)

@@ -113,7 +113,7 @@ def resolve(model: Model | str, platform: str | None, **given: Any) -> Launch:
     engine = Engine(
         version=parse_version(pick("engine", "engine_version", "0.27")),
         tp=pick("tp", "tp", 1),
-        dp=_lanes(given, layout, where),
+        dp=_lanes(given, layout),
         pp=given.get("pp") or 1,
         dcp=given.get("dcp") or 1,
         kv_dtype=pick("kv_dtype", "kv_dtype", "auto"),
@@ -130,13 +130,13 @@ def resolve(model: Model | str, platform: str | None, **given: Any) -> Launch:
     )  # fmt: skip
 
 
-def _lanes(given: dict[str, Any], layout: Layout | None, platform: Platform | None) -> int:
+def _lanes(given: dict[str, Any], layout: Layout | None) -> int:
     """DP as given; else what the published pool's GPUs leave for this TP; else one lane."""
     if given.get("dp") is not None:
         return int(given["dp"])
-    if layout is None or platform is None:
+    if layout is None:
         return 1
-    gpus = layout.decode_nodes * platform.gpus_per_node
+    gpus = layout.gpus
     tp, pp = given.get("tp") or layout.tp, given.get("pp") or 1
     ranks = tp * pp
     if gpus % ranks:

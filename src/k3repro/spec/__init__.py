@@ -3,7 +3,7 @@
 from k3repro.spec._attention import Gdn, Gqa, Kda, Mamba2, Mla
 from k3repro.spec._config import model_from, model_of_config
 from k3repro.spec._layout import Layout, WallConstants, layout_for, layouts, load_layout
-from k3repro.spec._model import Indexer, Model, Moe, Vision, load_model, models
+from k3repro.spec._model import Indexer, Model, Moe, Stated, Vision, load_model, models
 from k3repro.spec._platform import Platform, load_platform, platforms
 from k3repro.spec._vocabulary import vocabulary
 
@@ -18,6 +18,7 @@ __all__ = [
     "Model",
     "Moe",
     "Platform",
+    "Stated",
     "Vision",
     "WallConstants",
     "layout_for",

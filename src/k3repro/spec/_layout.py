@@ -24,7 +24,12 @@ class WallConstants:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Parallelism and serving knobs of both pools of one published or planned deployment; sizes per GPU."""
+    """Parallelism and serving knobs of one published or planned deployment; sizes per GPU.
+
+    Without a prefill pool (`prefill_nodes` 0) it is aggregated: one engine prefills and decodes. `ep` 1 means
+    that tensor parallelism shards the experts. `quantization` is what the engine converts linear layers to
+    while it loads them; `vision_mode` "data" keeps the vision tower whole on every rank.
+    """
 
     name: str
     title: str
@@ -48,6 +53,10 @@ class Layout:
     heap_bytes: int | None = None
     cudagraph: str | None = None
     gpu_memory_utilization: float | None = None
+    quantization: str | None = None
+    aiter: bool | None = None
+    kv_offload_bytes: int | None = None
+    vision_mode: str | None = None
     wall: WallConstants | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
     unknown: Mapping[str, str] = field(default_factory=dict)
@@ -56,6 +65,16 @@ class Layout:
     def nodes(self) -> int:
         """Nodes of both pools."""
         return self.prefill_nodes + self.decode_nodes
+
+    @property
+    def aggregated(self) -> bool:
+        """Whether one engine prefills and decodes, without a prefill pool."""
+        return self.prefill_nodes == 0
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the decode pool that the layout uses; a node may have more."""
+        return self.tp * self.dp * self.pp
 
     @property
     def slots(self) -> int:
@@ -80,7 +99,7 @@ def layout_of(document: Document) -> Layout:
         )
     except TypeError as error:
         raise SpecError(f"fields do not make a layout: {error}", where=document.where) from None
-    if layout.ep != layout.tp * layout.dp:
+    if layout.ep not in (1, layout.tp * layout.dp):
         raise SpecError(f"EP{layout.ep} is not TP{layout.tp} x DP{layout.dp}", where=document.where)
     return layout
 

@@ -42,7 +42,11 @@ class Indexer:
 
 @dataclass(frozen=True, slots=True)
 class Vision:
-    """A vision tower with its projector, as far as a public inventory exists."""
+    """A vision tower with its projector, as far as a public inventory exists.
+
+    `style` names the scheme of its tensors; `mergers` counts projectors (one, and one per deep-stacked
+    layer), `merge` the patches a side that a projector joins, `frames` the frames of a temporal patch.
+    """
 
     layers: int
     hidden: int
@@ -51,6 +55,25 @@ class Vision:
     patch: int
     grid: int
     projector_hidden: int
+    style: str = "moonvit"
+    merge: int = 2
+    mergers: int = 1
+    frames: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What others state of a model, to compare with what its shapes give: parameters and checkpoint bytes.
+
+    `parameters` is the text model; `active_parameters` counts embedding and head, `active_matrix_parameters`
+    leaves the input embedding out.
+    """
+
+    parameters: float | None = None
+    vision_parameters: float | None = None
+    active_parameters: float | None = None
+    active_matrix_parameters: float | None = None
+    weight_bytes: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +104,7 @@ class Model:
     moe: Moe | None = None
     indexer: Indexer | None = None
     vision: Vision | None = None
+    stated: Stated | None = None
     routed_format: str = ""
     dense_format: str = "bf16"
     resident_format: str | None = None
@@ -102,7 +126,7 @@ class Model:
 
 _PARTS: dict[str, Any] = {
     "mla": Mla, "gqa": Gqa, "kda": Kda, "gdn": Gdn, "mamba2": Mamba2,
-    "moe": Moe, "indexer": Indexer, "vision": Vision,
+    "moe": Moe, "indexer": Indexer, "vision": Vision, "stated": Stated,
 }  # fmt: skip
 
 
