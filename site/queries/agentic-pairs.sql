@@ -27,7 +27,7 @@ SELECT [p.seal, t.seal] AS seal, p.seal AS printed_seal, t.seal AS twin_seal, up
        p.profile AS corpus, p.concurrency, p.quantity, p.unit, p.number AS printed, t.number AS twin,
        CASE WHEN NOT (p.quantity = 'between tokens p50' AND p.concurrency = 1) THEN t.number / p.number - 1 END
          AS relative_difference,
-       t.completed AS n_requests, 1 AS n_serves,
+       t.completed AS n_requests, (SELECT serves FROM artifacts AS s WHERE s.seal = t.seal) AS n_serves,
        CASE WHEN p.quantity = 'between tokens p50' AND p.concurrency = 1 THEN 'same-law' ELSE 'held-out' END AS relation
 FROM printed AS p
 JOIN twin AS t ON t.subject = 'twin:' || p.platform AND t.corpus = p.profile AND t.concurrency = p.concurrency

@@ -21,6 +21,6 @@
 SELECT r.seal, r.subject, r.harness, r.corpus, r.concurrency, r.window_s, r.completed, r.cut, r.errors, r.clones,
        r.input_high, r.ttft_p50_s, r.itl_p50_s * 1000 AS itl_p50_ms, r.active_tokens_per_s AS active_rate,
        r.wall_tokens_per_s AS wall_rate, r.cache_possible,
-       json_extract_string(a.verdict, '$.pre_gate') AS pre_gate, r.completed AS n_requests, 1 AS n_serves
+       json_extract_string(a.verdict, '$.pre_gate') AS pre_gate, r.completed AS n_requests, a.serves AS n_serves
 FROM agentic_replay AS r JOIN artifacts AS a ON a.seal = r.seal AND a.verdict_ok
 ORDER BY r.corpus, r.concurrency, r.subject, r.seal

@@ -25,7 +25,7 @@ SELECT [p.seal, t.seal] AS seal, p.seal AS printed_seal, t.seal AS twin_seal, up
        p.concurrency, p.out_tokens_per_s AS printed_out, t.out_rate AS twin_out,
        p.total_tokens_per_s AS printed_total, t.total_rate AS twin_total,
        t.out_rate / p.out_tokens_per_s - 1 AS relative_difference,
-       CAST(t.n_requests AS BIGINT) AS n_requests, 1 AS n_serves, 'held-out' AS relation
+       CAST(t.n_requests AS BIGINT) AS n_requests, (SELECT serves FROM artifacts AS s WHERE s.seal = t.seal) AS n_serves, 'held-out' AS relation
 FROM published_decode_classes AS p
 JOIN twin AS t ON t.subject = 'twin:' || p.platform AND t.class = p.class
 ORDER BY p.isl, p.platform

@@ -13,7 +13,7 @@
 SELECT r.seal, r.subject, c.class, c.isl, c.osl, c.concurrency, CAST(sum(r.completed) AS BIGINT) AS n_requests,
        sum(r.completion_tokens) * 1e9 / sum(CAST(round(r.wall_s * 1e9) AS BIGINT)) AS out_rate,
        sum(r.completion_tokens + r.prompt_tokens) * 1e9 / sum(CAST(round(r.wall_s * 1e9) AS BIGINT)) AS total_rate,
-       1 AS n_serves
+       any_value(a.serves) AS n_serves
 FROM classes_rungs AS r JOIN classes_classes AS c ON c.seal = r.seal AND c.rung = r.rung
 JOIN artifacts AS a ON a.seal = r.seal AND a.verdict_ok
 WHERE r.measured AND r.valid

@@ -31,7 +31,7 @@ twin AS (
 SELECT [p.seal, t.seal] AS seal, p.seal AS printed_seal, t.seal AS twin_seal, upper(p.platform) AS platform,
        p.concurrency, replace(p.quantity, '_', ' ') AS quantity, p.unit, p.value AS printed, t.number AS twin,
        CASE WHEN p.quantity <> 'wall' THEN t.number / p.value - 1 END AS relative_difference,
-       p.place, CAST(t.n_requests AS BIGINT) AS n_requests, 1 AS n_serves,
+       p.place, CAST(t.n_requests AS BIGINT) AS n_requests, (SELECT serves FROM artifacts AS s WHERE s.seal = t.seal) AS n_serves,
        CASE WHEN p.quantity = 'wall' THEN 'in-sample' ELSE 'held-out' END AS relation
 FROM published_decode_envelope AS p
 JOIN twin AS t ON t.subject = 'twin:' || p.platform AND t.concurrency = p.concurrency AND t.quantity = p.quantity

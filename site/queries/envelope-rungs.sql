@@ -20,13 +20,14 @@ WITH chosen AS (
   QUALIFY row_number() OVER (PARTITION BY r.subject ORDER BY sum(r.completed) DESC, r.seal) = 1
 ), rungs AS (
   SELECT seal, subject, tier, concurrency, sum(completed) AS n_requests, sum(CAST(round(wall_s * 1e9) AS BIGINT)) / 1e9 / count(*) AS wall_s,
-         sum(completion_tokens) * 1e9 / sum(CAST(round(wall_s * 1e9) AS BIGINT)) AS tokens_per_s, min(in_flight_plateau) AS plateau
+         sum(completion_tokens) * 1e9 / sum(CAST(round(wall_s * 1e9) AS BIGINT)) AS tokens_per_s, min(in_flight_plateau) AS plateau,
+         count(DISTINCT run_id) AS n_runs
   FROM envelope_rungs WHERE measured AND valid AND seal IN (SELECT seal FROM chosen) GROUP BY ALL
 ), floors AS (SELECT seal, wall_s, tokens_per_s FROM rungs WHERE concurrency = 1)
 SELECT r.seal, r.subject, upper(regexp_extract(r.subject, 'twin:([a-z0-9]+)', 1)) AS platform,
        coalesce('raised to ' || nullif(regexp_extract(r.subject, 'max_num_seqs=([0-9]+)', 1), ''), 'as shipped') AS max_num_seqs,
        r.concurrency, CAST(r.n_requests AS BIGINT) AS n_requests, r.wall_s, r.tokens_per_s,
        r.wall_s / f.wall_s AS wall_over_floor, r.tokens_per_s / f.tokens_per_s AS rate_over_single,
-       r.plateau, r.tier, 1 AS n_runs, 1 AS n_serves
+       r.plateau, r.tier, r.n_runs, (SELECT serves FROM artifacts AS s WHERE s.seal = r.seal) AS n_serves
 FROM rungs AS r JOIN floors AS f ON f.seal = r.seal
 ORDER BY r.subject, r.concurrency

@@ -17,9 +17,10 @@ WITH counted AS (
 )
 SELECT c.seal, c.subject, CAST(json_extract(a.parameters, '$.context') AS BIGINT) AS context,
        c.total AS n_requests, c.hits,
-       CASE WHEN c.hits = c.total THEN 1 - power(0.05, 1.0 / c.total) END AS bound, 0.95 AS confidence, c.leaks,
+       CASE WHEN c.hits = c.total THEN CAST(json_extract(a.verdict, '$.failure_rate_bound') AS DOUBLE) END AS bound,
+       CAST(regexp_extract(json_extract_string(a.verdict, '$.power'), 'at ([0-9.]+) %', 1) AS DOUBLE) / 100 AS confidence, c.leaks,
        a.verdict_ok AS passed,
        row_number() OVER (PARTITION BY c.subject ORDER BY a.verdict_ok DESC, c.total DESC, c.seal) = 1 AS strongest,
-       1 AS n_serves
+       a.serves AS n_serves
 FROM counted AS c JOIN artifacts AS a ON a.seal = c.seal
 ORDER BY c.subject, c.seal

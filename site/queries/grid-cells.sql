@@ -21,6 +21,6 @@
 SELECT c.seal, c.subject, c.context, c.concurrency,
        CAST(json_extract(a.parameters, '$.osl') AS BIGINT) AS osl, c.block_law, c.pool_law, c.slots, c.completed,
        c.resident, c.waiting, c.preemptions, c.kv_usage, c.wall_s, c.timeout_s, c.verdict,
-       json_extract_string(a.verdict, '$.standing') AS standing, c.completed AS n_requests, 1 AS n_serves
+       json_extract_string(a.verdict, '$.standing') AS standing, c.completed AS n_requests, a.serves AS n_serves
 FROM capacity_grid_cells AS c JOIN artifacts AS a ON a.seal = c.seal AND a.verdict_ok
 ORDER BY c.subject, osl, c.context, c.concurrency, c.seal

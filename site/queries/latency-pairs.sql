@@ -33,7 +33,7 @@ SELECT [p.seal, t.seal] AS seal, p.seal AS printed_seal, t.seal AS twin_seal, up
        p.concurrency, t.n_requests, p.ttft_p50_s AS printed_ttft_p50_s, t.p50 AS twin_ttft_p50_s,
        t.p90 AS twin_ttft_p90_s, p.ttft_p99_s AS printed_ttft_p99_s, p.tpot_ms AS printed_tpot_ms,
        t.tpot_ms AS twin_tpot_ms, p.out_tokens_per_s AS printed_rate, x.rate AS twin_rate,
-       1 AS n_serves, 'in-sample' AS relation
+       (SELECT serves FROM artifacts AS s WHERE s.seal = t.seal) AS n_serves, 'in-sample' AS relation
 FROM published_decode_latency AS p
 JOIN twin AS t ON t.subject = 'twin:' || p.platform AND t.concurrency = p.concurrency
 JOIN rates AS x ON x.seal = t.seal AND x.concurrency = t.concurrency

@@ -21,7 +21,7 @@ SELECT s.seal, coalesce(json_extract_string(a.serve, '$.models[0]'), json_extrac
                    WHEN 'swap-own' THEN 'the other prompt itself (must differ)' END AS kind,
        r.concurrency, count(*) AS n_requests, count(s.first_difference) AS different,
        count(*) FILTER (NOT s.ok) AS broken, max(s.dlp) AS max_dlp, max(s.margin) AS max_margin,
-       r.position, 1 AS n_serves
+       r.position, a.serves AS n_serves
 FROM self_consistency_sequences AS s
 JOIN artifacts AS a ON a.seal = s.seal AND a.tier = 'measured'
 JOIN self_consistency_rungs AS r ON r.seal = s.seal AND r.rung = s.wave

@@ -13,6 +13,6 @@
 -- empty: this probe has not run
 SELECT r.seal, r.subject, r.part, r.context, r.depth, r.prompt_tokens, r.outcome,
        CASE WHEN r.natural_stop THEN 'by itself' ELSE 'at the cap' END AS ended, r.ttft_s, r.e2e_s,
-       1 AS n_requests, 1 AS n_serves
+       count(*) OVER (PARTITION BY r.seal, r.request_id) AS n_requests, a.serves AS n_serves
 FROM niah_ladder_recall AS r JOIN artifacts AS a ON a.seal = r.seal AND a.verdict_ok
 ORDER BY r.subject, r.part, r.context, r.depth, r.request_id, r.seal

@@ -11,6 +11,6 @@
 -- empty: this probe has not run
 SELECT p.seal, p.subject, p.shape, p.users, p.n_requests, p.output_tokens_per_s AS rate, p.ttft_p50_s,
        CAST(json_extract(a.verdict, '$.knees."' || p.shape || '"') AS BIGINT) AS knee,
-       json_extract_string(a.verdict, '$.standing') AS standing, 1 AS n_serves
+       json_extract_string(a.verdict, '$.standing') AS standing, a.serves AS n_serves
 FROM saturation_points AS p JOIN artifacts AS a ON a.seal = p.seal AND a.verdict_ok
 ORDER BY p.subject, p.shape, p.users, p.seal

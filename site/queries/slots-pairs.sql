@@ -17,15 +17,16 @@ WITH chosen AS (
 ), twin AS (
   SELECT seal, subject, concurrency, sum(completed) AS n_requests,
          sum(completion_tokens) * 1e9 / sum(CAST(round(wall_s * 1e9) AS BIGINT)) AS rate,
-         coalesce(nullif(regexp_extract(subject, 'max_num_seqs=([0-9]+)', 1), ''), '8') AS max_num_seqs
-  FROM envelope_rungs WHERE measured AND valid AND seal IN (SELECT seal FROM chosen) AND starts_with(subject, 'twin:mi300x') GROUP BY ALL
+         coalesce(CAST(nullif(regexp_extract(subject, 'max_num_seqs=([0-9]+)', 1), '') AS BIGINT), shipped) AS max_num_seqs
+  FROM envelope_rungs, (SELECT min(max_num_seqs) AS shipped FROM published_decode_slots)
+  WHERE measured AND valid AND seal IN (SELECT seal FROM chosen) AND starts_with(subject, 'twin:mi300x') GROUP BY ALL
 )
 SELECT [p.seal, t.seal] AS seal, p.seal AS printed_seal, t.seal AS twin_seal, 'MI300X' AS platform,
        p.max_num_seqs, p.concurrency, p.out_tokens_per_s AS printed_rate, t.rate AS twin_rate,
        CASE WHEN NOT (p.concurrency = 32 AND p.max_num_seqs = 8) THEN t.rate / p.out_tokens_per_s - 1 END
          AS relative_difference,
-       CAST(t.n_requests AS BIGINT) AS n_requests, 1 AS n_serves,
+       CAST(t.n_requests AS BIGINT) AS n_requests, (SELECT serves FROM artifacts AS s WHERE s.seal = t.seal) AS n_serves,
        CASE WHEN p.concurrency = 32 AND p.max_num_seqs = 8 THEN 'in-sample' ELSE 'held-out' END AS relation
 FROM published_decode_slots AS p
-JOIN twin AS t ON CAST(t.max_num_seqs AS BIGINT) = p.max_num_seqs AND t.concurrency = p.concurrency
+JOIN twin AS t ON t.max_num_seqs = p.max_num_seqs AND t.concurrency = p.concurrency
 ORDER BY p.max_num_seqs, p.concurrency

@@ -14,8 +14,7 @@ TREE = """-- title: Waves as a tree
 -- column name: {label = "", kind = "code", link = "href"}
 -- column wall_s: {label = "wall", unit = "s", format = ".2f"}
 -- column verdict: {label = "", kind = "badge"}
-SELECT seal, CASE WHEN osl = (SELECT min(osl) FROM sweep_waves WHERE tier = 'simulated')
-    THEN 0 ELSE 1 END AS depth,
+SELECT seal, CAST(osl > (SELECT min(osl) FROM sweep_waves WHERE tier = 'simulated') AS BIGINT) AS depth,
   'wave ' || osl AS name, 'waves/w' || osl || '.html#here' AS href, wall_s, 'supported' AS verdict, osl
 FROM sweep_waves WHERE tier = 'simulated' ORDER BY osl
 """
@@ -97,6 +96,6 @@ def test_a_wrong_template_names_itself(paged: Site, store: Store, old: str, new:
 
 
 def test_a_depth_that_skips_a_level_is_refused(paged: Site, store: Store) -> None:
-    (paged.queries / "as-tree.sql").write_text(TREE.replace("THEN 0 ELSE 1", "THEN 0 ELSE 2"))
+    (paged.queries / "as-tree.sql").write_text(TREE.replace("AS BIGINT)", "AS BIGINT) * 2"))
     with pytest.raises(InputError, match="depth 2 cannot follow 0"):
         build_site(paged, store)

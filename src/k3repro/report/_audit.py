@@ -17,7 +17,7 @@ from k3repro.errors import InputError, K3Error
 from k3repro.report._figures import use_utc
 from k3repro.report._files import irregular, tree_digests
 from k3repro.report._finding import Finding, found
-from k3repro.report._names import load_exemptions, own_names
+from k3repro.report._names import load_exemptions, load_grammar, own_names
 from k3repro.report._queries import load_queries
 from k3repro.report._sources import Sources
 from k3repro.report._verify import read_manifest, verify_tree
@@ -137,7 +137,8 @@ def _local_store(folder: Path, ledger: Ledger, notes: list[str]) -> Store | None
 
 def _verify(audit: SiteAudit, catalog: Any, files: dict[str, tuple[str, int]]) -> None:
     try:
-        sources = Sources(catalog, load_queries(audit.folder / "queries"), files)
+        grammar = load_grammar(audit.folder / "gate")
+        sources = Sources(catalog, load_queries(audit.folder / "queries"), files, grammar=grammar)
         outcome = verify_tree(audit.folder, sources)
     except K3Error as error:
         audit.findings.append(found(error.where or "site", error.what, "site", error.fix))

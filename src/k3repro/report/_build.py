@@ -18,6 +18,7 @@ from k3repro.report._each import instances
 from k3repro.report._figures import load_figure
 from k3repro.report._inputs import inputs_digest
 from k3repro.report._markup import canonical_json
+from k3repro.report._names import load_grammar
 from k3repro.report._notebooks import notebook_pages
 from k3repro.report._pages import Page, Shipped, csv_of, read_templates, render_page
 from k3repro.report._queries import load_queries
@@ -111,7 +112,7 @@ def _sources(site: Site, store: Store) -> Sources:
         files[artifact.seal] = (_inside(store, artifact), artifact.path.stat().st_size)
     queries = load_queries(site.queries)
     check_withdrawn(site.root, store, queries)
-    return Sources(store.catalog(), queries, files, withdrawn_items(store))
+    return Sources(store.catalog(), queries, files, withdrawn_items(store), load_grammar(site.root))
 
 
 def _inside(store: Store, artifact: Any) -> str:
@@ -181,7 +182,7 @@ def _shipped_sources(sources: Sources, store: Store, shipped: Shipped, sealed: d
     if ship == set(current):
         return sources
     catalog = Catalog.of([current[seal] for seal in sorted(ship)])
-    return Sources(catalog, sources.queries, sources.files, sources.withdrawn)
+    return Sources(catalog, sources.queries, sources.files, sources.withdrawn, sources.grammar)
 
 
 def _with_inputs(seals: set[str], by_seal: dict[str, Any]) -> set[str]:

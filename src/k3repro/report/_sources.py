@@ -11,8 +11,11 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from k3repro.errors import GateFailed, InputError
+from k3repro.report._grammar import Grammar, names_only
+from k3repro.report._literals import literals
 from k3repro.report._markup import canonical_json, sha256
 from k3repro.report._queries import ColumnSpec, Query
+from k3repro.spec import vocabulary
 from k3repro.store import weakest
 
 __all__ = ["Citation", "Queryable", "Result", "Sources"]
@@ -117,6 +120,7 @@ class Sources:
     queries: dict[str, Query]
     files: dict[str, tuple[str, int]] = field(default_factory=dict)  # seal -> (path in the site, bytes)
     withdrawn: dict[str, str] = field(default_factory=dict)  # seal -> its line in the artifact browser
+    grammar: Grammar = field(default_factory=lambda: Grammar(names_only(vocabulary())))
     _results: dict[str, Result] = field(default_factory=dict)
     _artifacts: dict[str, dict[str, Any]] | None = None
     _tiers: dict[tuple[str, ...], tuple[str, str]] = field(default_factory=dict)
@@ -144,8 +148,14 @@ class Sources:
         if query is None:
             known = ", ".join(sorted(self.queries)) or "none"
             raise InputError(f"no query is named {name!r}", where="site/queries", fix=f"There are: {known}.")
-        rows = [_plain_row(row, name) for row in self.catalog.query(query.sql)]
         where = f"site/queries/{name}.sql"
+        if written := literals(query.sql, self.grammar):
+            raise GateFailed(
+                f"the query writes {written[0]!r} where it should read it",
+                where=where,
+                fix="Read it from a column, or count rows; units may be converted.",
+            )
+        rows = [_plain_row(row, name) for row in self.catalog.query(query.sql)]
         if not rows and not query.empty:
             raise GateFailed(
                 "the query returned no rows",

@@ -12,7 +12,7 @@ from typing import Any
 
 from k3repro.errors import GateFailed, K3Error
 from k3repro.report._markup import escape
-from k3repro.report._names import read_entries
+from k3repro.report._names import load_grammar, read_entries
 from k3repro.report._pages import result_seals
 from k3repro.report._queries import Query
 from k3repro.report._sources import Sources
@@ -46,7 +46,7 @@ def check_withdrawn(folder: Path, store: Store, queries: Mapping[str, Query]) ->
     if not gone:
         return
     current = list(store.artifacts())
-    before = Sources(Catalog.of([*current, *gone]), dict(queries))
+    before = Sources(Catalog.of([*current, *gone]), dict(queries), grammar=load_grammar(folder))
     withdrawn = store.withdrawn()
     for name in sorted(queries):
         cited = _cited(before, name) & {artifact.seal for artifact in gone}

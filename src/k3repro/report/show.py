@@ -15,6 +15,7 @@ from typing import Any
 from k3repro.errors import MissingExtra
 from k3repro.report._figures import draw, load_figure, svg_of
 from k3repro.report._markup import escape
+from k3repro.report._names import load_grammar
 from k3repro.report._notebooks import MIME
 from k3repro.report._pages import result_seals
 from k3repro.report._queries import load_queries
@@ -39,7 +40,7 @@ def open_sources(catalog: Queryable | None = None) -> tuple[Site, Sources]:
         from k3repro.store import Store
 
         catalog = Store().catalog()
-    return site, Sources(catalog, load_queries(site.queries))
+    return site, Sources(catalog, load_queries(site.queries), grammar=load_grammar(site.root))
 
 
 def value(

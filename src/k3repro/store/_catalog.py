@@ -35,10 +35,11 @@ from k3repro.store._schema import canonical_json
 if TYPE_CHECKING:
     from k3repro.store._store import Store
 
-VERSION = 2
+VERSION = 3
 _ARTIFACTS_DDL = """(seal VARCHAR, data VARCHAR, name VARCHAR, subject VARCHAR, kind VARCHAR, tier VARCHAR,
  basis VARCHAR, run_id VARCHAR, clock VARCHAR, verdict_ok BOOLEAN, producer VARCHAR, inputs VARCHAR[],
- parameters VARCHAR, serve VARCHAR, citation VARCHAR, verdict VARCHAR, environment VARCHAR, rows VARCHAR)"""
+ parameters VARCHAR, serve VARCHAR, serves BIGINT, citation VARCHAR, verdict VARCHAR, environment VARCHAR,
+ rows VARCHAR)"""
 
 
 class Catalog:
@@ -239,22 +240,27 @@ def _copy_rows(connection: duckdb.DuckDBPyConnection, view: str, table: str, mem
 
 def _fill_artifacts(connection: duckdb.DuckDBPyConnection, artifacts: Sequence[Artifact]) -> None:
     connection.execute(f"CREATE OR REPLACE TABLE artifacts {_ARTIFACTS_DDL}")
+    by_seal = {a.seal: a for a in artifacts}
     for a in sorted(artifacts, key=lambda a: (a.name, a.subject, a.run_id, a.seal)):
-        texts = [
-            canonical_json(a.document[k])
-            for k in ("parameters", "serve", "citation", "verdict", "environment", "rows")
+        fixed = (a.seal, a.data, a.name, a.subject, a.kind, a.tier, a.basis, a.run_id, a.clock)
+        texts = [canonical_json(a.document[k]) for k in ("citation", "verdict", "environment", "rows")]
+        values = [
+            *(*fixed, bool(a.verdict.get("ok")), a.producer, list(a.inputs)),
+            *(canonical_json(a.document["parameters"]), canonical_json(a.document["serve"])),
+            *(len(_serves(a, by_seal)) or None, *texts),
         ]
-        fixed = [
-            a.seal,
-            a.data,
-            a.name,
-            a.subject,
-            a.kind,
-            a.tier,
-            a.basis,
-            a.run_id,
-            a.clock,
-            bool(a.verdict.get("ok")),
-        ]
-        values = [*fixed, a.producer, list(a.inputs), *texts]
         connection.execute(f"INSERT INTO artifacts VALUES ({', '.join('?' * len(values))})", values)
+
+
+def _serves(artifact: Artifact, known: Mapping[str, Artifact]) -> set[str]:
+    """The serves that an artifact and the inputs of its inputs saw; inputs that are gone add none."""
+    found: set[str] = set()
+    waiting, seen = [artifact], {artifact.seal}
+    while waiting:
+        one = waiting.pop()
+        if serve := one.document["serve"]:
+            found.add(str(serve.get("id") or canonical_json(serve)))
+        inputs = [known[seal] for seal in one.inputs if seal in known and seal not in seen]
+        seen.update(each.seal for each in inputs)
+        waiting += inputs
+    return found
