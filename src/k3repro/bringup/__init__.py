@@ -17,6 +17,7 @@ from k3repro.bringup._script import dockerfile, hand_scripts, launch_script, rou
 from k3repro.bringup._state import State, StateFile
 from k3repro.bringup._sync import diagram, doctor, start, stop
 from k3repro.bringup._up import bring_up, cluster_text_of, first_errors, look_at
+from k3repro.bringup._vigil import Look, Vigil
 from k3repro.bringup._watch import Owner, RoleStatus
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "Knob",
     "Launch",
     "Local",
+    "Look",
     "Mount",
     "Node",
     "NodeFacts",
@@ -52,6 +54,7 @@ __all__ = [
     "State",
     "StateFile",
     "Substitution",
+    "Vigil",
     "arch_name",
     "bring_up",
     "check_plan",

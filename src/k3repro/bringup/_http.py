@@ -21,6 +21,11 @@ async def get(url: str, *, timeout_s: float = 5.0) -> tuple[int, str]:
 
 async def complete(url: str, model: str, *, tokens: int, prompt: str, timeout_s: float) -> str:
     """One completion; "" when it is well, else what is wrong with it."""
+    return (await ask(url, model, tokens=tokens, prompt=prompt, timeout_s=timeout_s))[0]
+
+
+async def ask(url: str, model: str, *, tokens: int, prompt: str, timeout_s: float) -> tuple[str, str]:
+    """What is wrong with one completion ("" for nothing), and its text."""
     body = {"model": model, "prompt": prompt, "max_tokens": tokens, "temperature": 0, "ignore_eos": True}
     try:
         timeout = aiohttp.ClientTimeout(total=timeout_s)
@@ -28,19 +33,19 @@ async def complete(url: str, model: str, *, tokens: int, prompt: str, timeout_s:
             aiohttp.ClientSession(timeout=timeout) as session,
             session.post(f"{url}/v1/completions", json=body) as answer,
         ):
-            return _wrong(answer.status, await answer.text())
+            return _read(answer.status, await answer.text())
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
-        return f"no answer: {str(error) or type(error).__name__}"
+        return f"no answer: {str(error) or type(error).__name__}", ""
 
 
-def _wrong(status: int, text: str) -> str:
+def _read(status: int, text: str) -> tuple[str, str]:
     if status != 200:
-        return f"HTTP {status}: {text[:200]}"
+        return f"HTTP {status}: {text[:200]}", ""
     try:
-        document: Any = json.loads(text)
-        return "" if document["choices"][0]["finish_reason"] else "no finish_reason"
+        choice: Any = json.loads(text)["choices"][0]
+        return ("" if choice["finish_reason"] else "no finish_reason"), str(choice.get("text", ""))
     except (ValueError, KeyError, IndexError, TypeError):
-        return f"not a completion: {text[:200]}"
+        return f"not a completion: {text[:200]}", ""
 
 
 async def canary(url: str, model: str, concurrency: int, *, timeout_s: float) -> list[str]:

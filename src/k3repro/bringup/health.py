@@ -48,7 +48,10 @@ WELL = Advice("well")
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One look at a serve. None where nobody reported; `gpu_busy` in percent, the busiest card."""
+    """One look at a serve. None where nobody reported; `gpu_busy` in percent, the busiest card.
+
+    `counted` holds each pool's own counter of tokens, which only a new process sets back.
+    """
 
     at_s: float
     in_flight: int | None
@@ -56,6 +59,7 @@ class Sample:
     prompts: int | None = None
     gpu_busy: float | None = None
     start_times: tuple[tuple[str, float], ...] = ()
+    counted: tuple[tuple[str, float], ...] = ()
 
 
 def sample_of(at_s: float, pools: Mapping[str, Metrics], gpu_busy: float | None = None) -> Sample:
@@ -73,8 +77,13 @@ def sample_of(at_s: float, pools: Mapping[str, Metrics], gpu_busy: float | None 
         if (started := metrics.largest("process_start_time_seconds")) is not None
     )
     return Sample(
-        at_s, flight, total("vllm:generation_tokens"), total("vllm:prompt_tokens"), gpu_busy, starts
-    )
+        at_s, flight, total("vllm:generation_tokens"), total("vllm:prompt_tokens"), gpu_busy, starts,
+        tuple((pool, _counted(metrics)) for pool, metrics in sorted(pools.items())),
+    )  # fmt: skip
+
+
+def _counted(metrics: Metrics) -> float:
+    return sum(metrics.total(name) or 0.0 for name in ("vllm:prompt_tokens", "vllm:generation_tokens"))
 
 
 def judge_wedge(samples: Sequence[Sample], *, silent_s: float = 120.0) -> Advice:
@@ -82,9 +91,11 @@ def judge_wedge(samples: Sequence[Sample], *, silent_s: float = 120.0) -> Advice
 
     A long prompt is no wedge: then GPUs are busy or prompt tokens move.
     """
-    recent = [item for item in samples if samples and item.at_s >= samples[-1].at_s - silent_s]
-    if len(recent) < 2 or recent[-1].at_s - recent[0].at_s < silent_s * 0.9:
+    if not samples or samples[-1].at_s - samples[0].at_s < silent_s:
         return WELL
+    # From the last look that is old enough on, however far apart looks are.
+    since = max(item.at_s for item in samples if item.at_s <= samples[-1].at_s - silent_s)
+    recent = [item for item in samples if item.at_s >= since]
     if not all(item.in_flight for item in recent):
         return WELL
     first, last = recent[0], recent[-1]
@@ -126,15 +137,23 @@ def judge_lanes(hits: Mapping[int, tuple[int, int]], lanes: int) -> Advice:
 
 
 def judge_restart(samples: Sequence[Sample]) -> Advice:
-    """A pool whose process started anew while the other did not: handshakes of the old one are stale."""
+    """A pool whose process started anew while the other did not: handshakes of the old one are stale.
+
+    Engines with several API servers print no start time, so a token counter that went back counts as well.
+    """
     known: dict[str, float] = {}
+    counted: dict[str, float] = {}
     fresh: set[str] = set()
     for sample in samples:
         for pool, started in sample.start_times:
             if pool in known and abs(started - known[pool]) > 1:
                 fresh.add(pool)
             known.setdefault(pool, started)
-    if fresh and fresh != set(known):
+        for pool, count in sample.counted:
+            if count < counted.get(pool, 0.0):
+                fresh.add(pool)
+            counted[pool] = count
+    if fresh and fresh != set(known) | set(counted):
         return Advice("pool-restarted-alone", f"{', '.join(sorted(fresh))} started anew", RELAUNCH)
     return WELL
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shlex
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from k3repro.bringup import (
     Plan,
     State,
     StateFile,
+    Vigil,
     bring_up,
     check_plan,
     cluster_text_of,
@@ -28,7 +30,7 @@ from k3repro.bringup import (
     router_flags_of,
     tear_down,
 )
-from k3repro.errors import FindingError, GateFailed, UsageError
+from k3repro.errors import FindingError, GateFailed, MachineError, UsageError
 
 _CLUSTER = click.option(
     "--cluster",
@@ -296,6 +298,71 @@ def down(cluster: str, drain: bool, as_json: bool) -> None:
         return
     text = f"{name}: serve {report.serve} is down after {report.seconds:.1f} s; nothing of it is left"
     _answer(report.as_dict(), as_json, text)
+
+
+@bringup.command()
+@_CLUSTER
+@click.option("--once", is_flag=True, help="Look once and end.")
+@click.option(
+    "--every", default=30.0, show_default=True, type=click.FloatRange(0.1), help="Seconds between looks."
+)
+@click.option(
+    "--silent", "silent_s", default=120.0, show_default=True, type=click.FloatRange(1),
+    help="Seconds without a token, with requests in flight and idle GPUs, that make a wedge.",
+)  # fmt: skip
+@click.option(
+    "--answer", "answer_s", default=60.0, show_default=True, type=click.FloatRange(1),
+    help="Seconds that a request of the watch itself may take.",
+)  # fmt: skip
+@click.option(
+    "--requests/--no-requests", default=True, show_default=True,
+    help="Send a canary and needles when nothing else is in flight, or nothing moves.",
+)  # fmt: skip
+@click.option("--keep-going", is_flag=True, help="Go on after a finding.")
+@_JSON
+def watch(
+    cluster: str, once: bool, every: float, silent_s: float, answer_s: float, requests: bool,
+    keep_going: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Watch a serve and say when it is wedged, degraded, blind or half restarted, and what to do.
+
+    Ends with exit code 1 at the first finding. With --json each look is one line (one document with --once).
+
+    \b
+    Examples:
+      k3repro bringup watch --cluster my.toml --once
+      k3repro bringup watch --cluster my.toml --every 60 >> health.log 2>&1 &
+      k3repro bringup watch --cluster my.toml --no-requests --json
+    """
+    name = load_cluster(cluster).name
+    state = StateFile(name).load()
+    if state is None or state.phase not in {"answering", "up"}:
+        phase = "down" if state is None else state.phase
+        raise MachineError(
+            f"no serve to watch: phase {phase}", where=name, fix="Start one: `k3repro bringup up`."
+        )
+    found = asyncio.run(
+        _watch(Vigil(state, requests=requests, silent_s=silent_s, answer_s=answer_s),
+               0.0 if once else every, keep_going, as_json)
+    )  # fmt: skip
+    if found:
+        click.get_current_context().exit(FindingError.exit_code)
+
+
+async def _watch(vigil: Vigil, every: float, keep_going: bool, as_json: bool) -> bool:
+    """Look until a finding, or once when `every` is 0; whether the last look found anything."""
+    try:
+        while True:
+            look = await vigil.look()
+            if as_json:
+                click.echo(json.dumps(look.as_dict(), sort_keys=True, indent=None if every else 2))
+            else:
+                click.echo(f"{time.strftime('%H:%M:%S')} {look.line()}")
+            if not every or (look.advice and not keep_going):
+                return bool(look.advice)
+            await asyncio.sleep(every)
+    finally:
+        await vigil.close()
 
 
 @bringup.command()
