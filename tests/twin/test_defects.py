@@ -13,8 +13,10 @@ from k3repro.errors import UsageError
 from k3repro.serve import parse_metrics
 from k3repro.twin import DEFECTS, Core, platform
 from k3repro.twin._faults import canonical
+from k3repro.twin._flight import HOLD
 
 DOCS = Path(__file__).parents[2] / "docs" / "defects.md"
+EXPIRED = "vllm:moriio_num_kv_expired_reqs"
 METRIC_TTFT = "vllm:time_to_first_token_seconds"
 
 
@@ -130,24 +132,65 @@ def _right(record: RequestRecord) -> bool:
     return f"ABC-{1000 + int(record.request_id.rpartition('r')[2])}" in record.text
 
 
-def test_a_wedged_fabric_answers_one_at_a_time_only() -> None:
-    assert Seen("fabric-wedged", forced(4), 1).outcomes == {Outcome.COMPLETED: 4}
-    wave = Seen("fabric-wedged", forced(16), 8)
-    assert wave.outcomes == {Outcome.TIMEOUT: 16}
-    assert wave.metrics.total("vllm:moriio_num_kv_expired_reqs") == 16
-    assert wave.metrics.total("vllm:num_requests_running") == 0
-    core = Core(platform("mi325x").with_overrides({"defect": "fabric-wedged"}), 0)
-    flights = [core.submit(10, 5) for _ in range(2)]
-    core.advance(10**11)
-    core.cancel(flights[0])
-    assert core.log and "expired after 60.0s (remote blocks never arrived)" in core.log[0]
-    assert core.decode.pools[0].used == 0
+def _after_a_kill(defect: str, killed: int, then: int) -> tuple[Counter[Outcome], Counter[Outcome], float]:
+    """Hard-kill a wave, then one request at a time, then a wave: outcomes of both, expired writes."""
+    with open_target(f"twin:mi325x?defect={defect}", seed=3) as opened:
+        # Clients give up while the first prompts are computed and handed over.
+        wave = [Request(f"k{n}", "word " * 900 + str(n), 200) for n in range(killed)]
+        gone = opened.run(run_wave, wave, concurrency=killed, timeout_s=1.2)
+        assert all(record.outcome is not Outcome.COMPLETED for record in gone)
+        one = opened.run(run_wave, forced(4), concurrency=1, timeout_s=400, wave="one")
+        many = opened.run(run_wave, forced(16), concurrency=then, timeout_s=400, wave="many")
+        expired = parse_metrics(opened.run(lambda t: t.fetch("/metrics")).text).total(EXPIRED)
+    assert expired is not None
+    return Counter(r.outcome for r in one), Counter(r.outcome for r in many), expired
 
 
 def test_a_killed_wave_wedges_the_fabric() -> None:
-    with open_target("twin:mi325x?defect=fabric-wedged=1", seed=3) as opened:
-        one = opened.run(run_wave, [Request("a", "x", 5)], concurrency=1)
-    assert one[0].outcome is Outcome.COMPLETED
+    one, many, expired = _after_a_kill("fabric-wedged", 32, 8)
+    assert one == {Outcome.COMPLETED: 4}
+    assert many == {Outcome.TIMEOUT: 16}
+    assert expired >= 16
+    one, many, expired = _after_a_kill("fabric-wedged=0.3", 32, 8)
+    assert one == {Outcome.COMPLETED: 4} and 1 <= many[Outcome.TIMEOUT] <= 10
+    assert many[Outcome.COMPLETED] + many[Outcome.TIMEOUT] == 16
+
+
+def test_only_a_killed_wave_wedges_the_fabric() -> None:
+    drained = Seen("fabric-wedged", forced(64), 32)
+    assert drained.outcomes == {Outcome.COMPLETED: 64} and drained.metrics.total(EXPIRED) == 0
+    # A single client that goes away during its transfer leaves the fabric alone.
+    _, many, expired = _after_a_kill("fabric-wedged", 1, 8)
+    assert many == {Outcome.COMPLETED: 16} and expired == 0
+    # So does a wave killed while all of it queues, and one whose requests all decode.
+    for when in (10**5, 10**10):
+        core = Core(platform("mi325x").with_overrides({"defect": "fabric-wedged"}), 0)
+        flights = [core.submit(1000, 500) for _ in range(8)]
+        core.advance(when)
+        for flight in flights:
+            core.cancel(flight)
+        assert core.defects is not None and not core.defects.wedged
+
+
+def test_a_write_that_never_arrives_expires_in_the_log_and_leaks_nothing() -> None:
+    core = Core(platform("mi325x").with_overrides({"defect": "fabric-wedged"}), 0)
+    for flight in [core.submit(1000, 500) for _ in range(8)]:
+        core.advance(1_500_000_000)
+        assert flight.state == HOLD
+        core.cancel(flight)
+    assert core.defects is not None and core.defects.wedged
+    start = core.now_ns
+    flights = [core.submit(10, 5) for _ in range(2)]
+    core.advance(start + 50 * 10**9)
+    assert not core.log and core.queued() == (0, 0) and core.running == 0
+    core.advance(start + 70 * 10**9)
+    assert [line.split(" expired")[1] for line in core.log] == [
+        " after 60.0s (remote blocks never arrived), marking done"
+    ] * 2
+    assert sum(core.expired) == 2 and all(not pool.used for pool in core.prefill.pools)
+    for flight in flights:
+        core.cancel(flight)
+    assert all(not pool.used for pool in core.decode.pools)
 
 
 def test_missing_peers_answer_without_context() -> None:

@@ -130,6 +130,31 @@ def test_a_client_that_goes_away_frees_its_slot() -> None:
     talk(conversation)
 
 
+def test_a_slow_client_reads_after_the_server_has_counted_the_answer() -> None:
+    """Over HTTP too: the server is done and says so, the client still waits; the bytes are the same."""
+
+    async def eight(port: int) -> list[bytes]:
+        asked = (raw(port, completion(prompt=f"p{n}", stream=True), until=b"[DONE]") for n in range(8))
+        return [got.partition(b"\r\n\r\n")[2] for got in await asyncio.gather(*asked)]
+
+    async def run(defect: str) -> tuple[bool, list[bytes]]:
+        chosen = platform("mi325x").with_overrides({"defect": defect})
+        async with serve_http(Cluster(chosen, 0), time_scale=20.0) as (_, port):
+            asking = asyncio.ensure_future(eight(port))
+            finished = 0.0
+            while finished < 8:
+                await asyncio.sleep(0.005)
+                page = await raw(port, b"GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n")
+                finished = parse_metrics(page.decode()).total("vllm:request_success") or 0.0
+            return asking.done(), await asking
+
+    late, slow = asyncio.run(run("slow-client=1"))
+    _, clean = asyncio.run(run(""))
+    assert not late
+    assert [body.count(b"data: ") for body in slow] == [body.count(b"data: ") for body in clean]
+    assert all(body.endswith(b"[DONE]\n\n\r\n0\r\n\r\n") for body in slow)
+
+
 def test_half_open_connections_do_not_hold_the_others_up() -> None:
     async def conversation(port: int, driver: HttpDriver) -> bytes:
         halves = [await asyncio.open_connection("127.0.0.1", port) for _ in range(100)]

@@ -175,6 +175,29 @@ def test_a_prompt_that_is_cached_whole_still_computes_its_last_block() -> None:
     assert last.cached_tokens == BLOCK
 
 
+def test_a_prefix_is_cached_as_far_as_its_recurrent_state_is() -> None:
+    core = Core(quiet(prefix_caching=1, lanes=1), 0)
+    pool, groups = core.prefill.pools[0], core.pages.state_blocks // 2
+    assert groups == 3
+    tokens = list(range(1, 5))
+    core.submit(4 * BLOCK + 10, 1, tokens)
+    core.advance(core.now_ns + 10**12)
+    # Four blocks of latents and a state a group at the end of each are findable, and none is in use.
+    assert len(pool._idle) == 4 * (1 + groups) and pool.used == 0
+    assert all(pool.has(core.prefill._states(key)) for key in tokens)
+    # What is needed takes the oldest states first: the prefix is then found up to the last state left.
+    taken = pool._free + 2 * groups
+    assert pool.take(taken)
+    pool.give(taken)
+    assert pool.match(tokens) == 4
+    again = core.submit(2 * BLOCK + 10, 1, tokens[:2])
+    core.advance(core.now_ns + 10**12)
+    assert again.cached_tokens == 0, "the states after blocks one and two are gone"
+    whole = core.submit(4 * BLOCK + 10, 1, tokens)
+    core.advance(core.now_ns + 10**12)
+    assert whole.cached_tokens == 4 * BLOCK
+
+
 def test_a_handoff_carries_latents_and_state_one_after_another() -> None:
     spec = quiet(lanes=1, link_bytes_per_s=10**9)
     costs = Costs(spec, paging(spec))

@@ -23,7 +23,7 @@ __all__ = ["Core", "Flight"]
 
 # At one instant events run in this order, so that everything that happens then is seen by the steps it
 # starts.
-_PREFILL_END, _READY, _ARRIVED, _PREFILL_START, _BOUNDARY = range(5)
+_PREFILL_END, _READY, _ARRIVED, _PREFILL_START, _BOUNDARY, _EXPIRY = range(6)
 _Work = tuple[list[Flight], list[tuple[Flight, int]], int]
 
 
@@ -85,11 +85,17 @@ class Core:
 
     # ---- what drivers call
 
-    def submit(self, prompt_tokens: int, output_tokens: int, hashes: Sequence[int] = ()) -> Flight:
-        """Admit a request now. Both counts must be at least 1; `hashes` name the prompt's full blocks."""
+    def submit(
+        self, prompt_tokens: int, output_tokens: int, hashes: Sequence[int] = (), lane: int | None = None
+    ) -> Flight:
+        """Admit a request now. Both counts must be at least 1; `hashes` name the prompt's full blocks.
+
+        `lane` is the one a router chose, below `lanes` of the platform; without it lanes take turns.
+        """
         number = self.submitted
         self.submitted += 1
-        lane = number % self.platform.lanes
+        if lane is None:
+            lane = number % self.platform.lanes
         flight = Flight(number, lane, prompt_tokens, output_tokens, self.now_ns, hashes)
         self.flights[number] = flight
         if self.defects is not None:
@@ -140,6 +146,8 @@ class Core:
                 self._ready(payload)  # type: ignore[arg-type]
             elif kind == _PREFILL_START:
                 self._prefill_step(when)
+            elif kind == _EXPIRY:
+                self._expire(payload)  # type: ignore[arg-type]
             else:
                 self._prefill_end(when, payload)  # type: ignore[arg-type]
         self.now_ns = max(self.now_ns, until_ns)
@@ -166,12 +174,14 @@ class Core:
             return
         if flight.state == DECODE:
             self.decode.extend(flight, flight.first_step + self.emitted(flight))
+        if self.defects is not None:
+            self.defects.killed(flight, self)
         flight.cancelled = True
         flight.finished_ns = self.now_ns
         del self.flights[flight.number]
         self._withdraw(flight)
         if self.defects is not None:
-            self.defects.cancelled(flight, self)
+            self.defects.cancelled(self)
 
     def _withdraw(self, flight: Flight) -> None:
         state, lane = flight.state, flight.lane
@@ -281,6 +291,18 @@ class Core:
             self.defects.activate(flight, self)
         self.decode.joining.append(flight)
         self._plan_boundary()
+
+    def never_arrives(self, flight: Flight, after_ns: int) -> None:
+        """A write whose blocks never come: after `after_ns` the prefill side gives it up, decode does not."""
+        self._push(self.now_ns + after_ns, _EXPIRY, flight)
+
+    def _expire(self, flight: Flight) -> None:
+        self.expired[flight.lane] += 1
+        self.log.append(
+            f"Deferred write task for request {flight.number} expired after 60.0s "
+            "(remote blocks never arrived), marking done"
+        )
+        self._source_free(flight)
 
     # ---- decode
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from k3repro.twin._draws import mix
 from k3repro.twin._faults import rates
-from k3repro.twin._flight import Flight
+from k3repro.twin._flight import HOLD, PREFILL, TRANSFER, WAITING, Flight
 from k3repro.twin._platform import Platform
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ __all__ = ["Defects"]
 
 _PPM = 1_000_000
 _EXPIRES_NS = 60_000_000_000
+# The engine pushes layer by layer while it computes, so a cache is on its way from the first prefill step on.
+_ON_ITS_WAY = (PREFILL, HOLD, WAITING, TRANSFER)
 _TCP_FACTOR = 50
 _API_SERVERS = 8
 _REUSES = 8  # a slot this often reused strikes with the full rate
@@ -49,7 +51,7 @@ class Defects:
         self._dead: set[int] = set()
         self._reuse = [0] * platform.lanes
         self._last: list[int] = [-1] * platform.lanes
-        self._wedged: dict[int, int] = {}
+        self.wedged = False
 
     @classmethod
     def of(cls, platform: Platform, seed: int) -> Defects | None:
@@ -82,8 +84,8 @@ class Defects:
 
     def transfer(self, flight: Flight, core: Core, wire: int) -> int | None:
         """Time on the wire of a handoff, or None when it will never arrive."""
-        if len(core.flights) > 1 and self.strikes("fabric-wedged", flight.number):
-            self._wedged[flight.number] = core.now_ns
+        if self.wedged and len(core.flights) > 1 and self.strikes("fabric-wedged", flight.number):
+            core.never_arrives(flight, _EXPIRES_NS)
             return None
         return wire * _TCP_FACTOR if self.strikes("tcp-fallback", flight.number) else wire
 
@@ -108,15 +110,13 @@ class Defects:
             if self.strikes("missing-peers", flight.number, rate):
                 flight.mark = "no context"
 
-    def cancelled(self, flight: Flight, core: Core) -> None:
-        """A client went away: a stall ends with its last victim, a wedged handoff is written off."""
-        since = self._wedged.pop(flight.number, None)
-        if since is not None and core.now_ns - since >= _EXPIRES_NS:
-            core.expired[flight.lane] += 1
-            core.log.append(
-                f"Deferred write task for request {flight.number} expired after 60.0s "
-                "(remote blocks never arrived), marking done"
-            )
+    def killed(self, flight: Flight, core: Core) -> None:
+        """A client is about to leave: one of a wave whose cache is on its way wedges the fabric for good."""
+        if flight.state in _ON_ITS_WAY and len(core.flights) > 1 and self.rate("fabric-wedged"):
+            self.wedged = True
+
+    def cancelled(self, core: Core) -> None:
+        """A client went away: a stall ends with its last victim."""
         if self.stalled and not core.flights:
             self.stalled = False
 

@@ -50,12 +50,12 @@ _ALL = (
     ),
     Fault(
         "fabric-wedged",
-        "a wave was killed instead of drained, and concurrent transfers no longer complete",
-        "share of concurrent handoffs whose blocks never arrive",
+        "a wave was killed while caches were on their way, and concurrent transfers no longer complete",
+        "share of concurrent handoffs whose blocks never arrive, once a wave was killed",
         _PPM,
         "Deferred write task for request ID expired after 60.0s (remote blocks never arrived), marking done",
         "vllm:moriio_num_kv_expired_reqs rises; running is zero, waiting is not",
-        "concurrency one passes, every higher rung completes nothing",
+        "after a killed wave concurrency one passes, every higher rung completes nothing",
     ),
     Fault(
         "missing-peers",

@@ -10,9 +10,10 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import ClassVar
 
 import httptools
@@ -73,6 +74,7 @@ class HttpDriver:
         cluster.metrics.scale = time_scale
         cluster.punctuality = self._late_s
         self._live: dict[int, _Connection] = {}
+        self._slow: dict[int, float] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def now_ns(self) -> int:
@@ -106,6 +108,7 @@ class HttpDriver:
 
     def drop(self, flight: Flight) -> None:
         """The client of a flight went away."""
+        self._slow.pop(flight.number, None)
         if self._live.pop(flight.number, None) is not None:
             self._pump()
             self.cluster.core.cancel(flight)
@@ -117,15 +120,34 @@ class HttpDriver:
         for flight in core.advance(now):
             connection = self._live.pop(flight.number, None)
             if connection is not None and connection.generation is not None:
-                reason = connection.generation.answer.finish_reason
-                self.cluster.finished(flight, reason)
-                severed = connection.generation.broken == "severed"
-                connection.finish(self._due(connection.generation, flight, now))
-                if severed:
-                    connection.close()
+                generation = connection.generation
+                self.cluster.finished(flight, generation.answer.finish_reason)
+                data = self._due(generation, flight, now)
+                end = partial(_end, connection, data, severed=generation.broken == "severed")
+                self._hand_over(flight, end, len(self._live) + 1)
+                self._slow.pop(flight.number, None)
         for connection in tuple(self._live.values()):
             if connection.generation is not None and connection.flight is not None:
-                connection.write(self._due(connection.generation, connection.flight, now))
+                data = self._due(connection.generation, connection.flight, now)
+                if data:
+                    self._hand_over(connection.flight, partial(connection.write, data), len(self._live))
+
+    def _hand_over(self, flight: Flight, act: Callable[[], None], in_flight: int) -> None:
+        """Write now, or, in front of a client that is too slow, when it would have come to reading.
+
+        A server cannot make a client slow; bytes that are held back behind the server's own clock and
+        counters look the same to whoever measures.
+        """
+        defects = self.cluster.core.defects
+        lag_ns = 0 if defects is None else defects.lag_ns * in_flight
+        if not lag_ns:
+            act()
+            return
+        # Timers of one instant run in any order, so each stands a little behind the one before.
+        after = self._slow.get(flight.number, 0.0) + 1e-6
+        when = max(self._loop.time() + lag_ns / self._scale / 1e9, after)
+        self._slow[flight.number] = when
+        self._loop.call_at(when, act)
 
     def _due(self, generation: Generation, flight: Flight, now: int) -> bytes:
         batch = self.cluster.batch(generation, flight)
@@ -145,6 +167,12 @@ class HttpDriver:
     def _wake(self) -> None:
         self._pump()
         self._arm()
+
+
+def _end(connection: _Connection, data: bytes, *, severed: bool) -> None:
+    connection.finish(data)
+    if severed:
+        connection.close()
 
 
 class _Message:

@@ -11,8 +11,7 @@ __all__ = ["Pool"]
 class Pool:
     """Counts blocks; block 0, the null block, is not among the `usable` ones.
 
-    A hashed block that nobody holds stays findable until the block is needed, oldest first. The states of
-    the recurrent layers are taken as cached with their block.
+    A hashed block that nobody holds stays findable until the block is needed, oldest first.
     """
 
     __slots__ = ("_free", "_held", "_idle", "evictions", "usable")
@@ -55,6 +54,18 @@ class Pool:
             if key not in self._held and key not in self._idle:
                 return count
         return len(hashes)
+
+    def has(self, keys: Sequence[int]) -> bool:
+        """Whether all of these are cached."""
+        return all(key in self._held or key in self._idle for key in keys)
+
+    def remember(self, keys: Sequence[int]) -> None:
+        """Cache blocks that nobody holds from now on, the last of them longest; one with no room is lost."""
+        for key in keys:
+            if key in self._idle:
+                self._idle.move_to_end(key)
+            elif key not in self._held and self.take(1):
+                self._idle[key] = None
 
     def hold(self, hashes: Sequence[int]) -> None:
         """Hold cached blocks for one more request."""

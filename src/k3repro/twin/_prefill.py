@@ -2,6 +2,10 @@
 
 A lane works its queue in order. The first request is admitted when its whole prompt has blocks, and keeps
 them until the cache has left for decode, so a decode pool that admits nothing ends up stopping prefill.
+
+With prefix caching the engine keeps, at the end of every block, the state of each group of recurrent layers
+in a block of its own, free to be evicted once prefill is past it. So a cached prefix takes several times the
+blocks of its tokens, and one whose last state is gone is found only up to the last state that is left.
 """
 
 from __future__ import annotations
@@ -27,6 +31,8 @@ class PrefillPool:
         self.hits = [0 for _ in lanes]
         self._pages = pages
         self._budget = platform.prefill_lane_tokens
+        # With prefix caching (align mode) a request pins two state blocks of each group of recurrent layers.
+        self._groups = pages.state_blocks // 2
         self._caching = bool(platform.prefix_caching)
 
     def step(self, now: int) -> tuple[int, list[Flight], list[tuple[Flight, int]]]:
@@ -58,6 +64,8 @@ class PrefillPool:
             fresh = self.pools[flight.lane].publish(flight.hashes)
             flight.source_blocks -= len(fresh)
             flight.held = [*flight.held, *fresh]
+            for key in flight.hashes:
+                self.pools[flight.lane].remember(self._states(key))
 
     def release(self, flight: Flight) -> bool:
         """Take back a flight's source blocks; True when that may let the lane go on."""
@@ -69,6 +77,10 @@ class PrefillPool:
             flight.held = ()
         return bool(self.queues[flight.lane])
 
+    def _states(self, key: int) -> range:
+        """Keys of the state blocks, one a group of recurrent layers, at the end of the block `key`."""
+        return range(-(key + 1) * self._groups, -key * self._groups)
+
     def _admit(self, flight: Flight) -> bool:
         pool, pages = self.pools[flight.lane], self._pages
         need = pages.blocks(flight.prompt_tokens)
@@ -79,12 +91,18 @@ class PrefillPool:
             return False
         # The last token is computed in any case, so a prompt that is cached whole gives up its last block.
         most = (flight.prompt_tokens - 1) // pages.block_tokens
-        found = flight.hashes[: min(most, pool.match(flight.hashes))]
+        count = min(most, pool.match(flight.hashes))
+        # A prefix goes on from the state after its last token, and only states at block ends are kept.
+        while count and not pool.has(self._states(flight.hashes[count - 1])):
+            count -= 1
+        found = flight.hashes[:count]
         pool.hold(found)
         if not pool.take(need - len(found)):
             pool.drop(found)
             return False
         flight.held, flight.source_blocks = found, need - len(found)
+        if found:
+            pool.remember(self._states(found[-1]))
         cached = max(len(found) * pages.block_tokens, flight.cached_tokens)
         flight.cached_tokens = cached
         flight.prefill_left = flight.prompt_tokens - cached
