@@ -14,7 +14,7 @@ from k3repro.capacity.derive import engine_of
 from k3repro.client import TwinAddress, parse_target
 from k3repro.errors import UsageError
 from k3repro.probes.plan import Rung
-from k3repro.spec import Layout, Model, layout_for, load_layout, load_model
+from k3repro.spec import Layout, Model, layout_for, load_model
 from k3repro.store import Store
 
 
@@ -78,11 +78,10 @@ def _of_twin(address: TwinAddress) -> Setting:
     twin = importlib.import_module("k3repro.twin")
     settings = {name: value for name, value in address.settings.items() if name != "seed"}
     simulated = twin.platform(address.platform).with_overrides(settings)
-    layout = load_layout(simulated.layout)
-    found = _of_layout(layout, bool(simulated.prefix_caching))
-    return replace(
-        found, pool_bytes=simulated.kv_pool_bytes, max_num_seqs=simulated.max_num_seqs,
-        max_model_len=simulated.max_model_len, source=f"settings of {address.subject}",
+    model, engine = simulated.described()
+    return Setting(
+        model, engine, simulated.kv_pool_bytes, simulated.max_num_seqs, simulated.max_model_len,
+        simulated.spec_platform, f"settings of {address.subject}",
     )  # fmt: skip
 
 

@@ -8,13 +8,14 @@ from k3repro import __version__
 from k3repro.errors import InputError
 from k3repro.twin import _tokenizer as tokenizer
 from k3repro.twin._answers import Answer, garbled, instead
-from k3repro.twin._core import Core, Flight
+from k3repro.twin._core import Flight
 from k3repro.twin._defects import Defects
 from k3repro.twin._intake import Refused, Served, accept, parse_json, prompt_text
 from k3repro.twin._metrics import Metrics
 from k3repro.twin._needle import UNKNOWN_ANSWER
 from k3repro.twin._platform import Platform
 from k3repro.twin._render import FINGERPRINT, Generation, error_reply, json_reply, reply
+from k3repro.twin.single_core import core_of
 
 __all__ = ["Cluster"]
 
@@ -29,7 +30,7 @@ class Cluster:
     def __init__(self, platform: Platform, seed: int) -> None:
         self.platform = platform
         self.seed = seed
-        self.core = Core(platform, seed)
+        self.core = core_of(platform, seed)
         self.metrics = Metrics(platform, self.mark)
         self.punctuality: Callable[[], float | None] = lambda: None  # p99 seconds late, over HTTP
         self.started_s: float | None = None  # wall time of a serve behind HTTP; virtual time has none

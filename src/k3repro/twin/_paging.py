@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from k3repro.capacity import block_law, state_bytes, token_bytes
+from k3repro.capacity import BlockLaw, Engine, block_law, state_bytes, token_bytes
 from k3repro.capacity.derive import engine_of
 from k3repro.errors import UsageError
-from k3repro.spec import load_layout, load_model
+from k3repro.spec import Model, load_layout, load_model
 
 if TYPE_CHECKING:
     from k3repro.twin._platform import Platform
 
-__all__ = ["Paging", "paging"]
+__all__ = ["Paging", "described", "paging", "paging_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def paging(platform: Platform) -> Paging:
     Raises:
         UsageError: one request of max_model_len does not fit a lane, so the engine would not start.
     """
-    found = _paging(platform.layout, platform.kv_pool_bytes, bool(platform.prefix_caching))
+    found = platform.paging()
     if found.longest < platform.max_model_len:
         raise UsageError(
             f"a pool of {platform.kv_pool_bytes} bytes holds one request of {found.longest} tokens, "
@@ -59,15 +59,23 @@ def paging(platform: Platform) -> Paging:
 
 
 @cache
-def _paging(layout: str, pool_bytes: int, prefix_caching: bool) -> Paging:
-    described = load_layout(layout)
-    engine = engine_of(described, prefix_caching=prefix_caching)
-    model = load_model(described.model)
-    law = block_law(model, engine)
-    one, block = law.blocks_per_request(1), law.block_tokens
+def described(layout: str, prefix_caching: bool) -> tuple[Model, Engine]:
+    """Model and engine of a layout."""
+    found = load_layout(layout)
+    return load_model(found.model), engine_of(found, prefix_caching=prefix_caching)
+
+
+@cache
+def _law(model: str, engine: Engine) -> BlockLaw:
+    return block_law(load_model(model), engine)
+
+
+def paging_of(model: Model, engine: Engine, pool_bytes: int) -> Paging:
+    """The paging of `model` under `engine`, with a pool of `pool_bytes` on each GPU."""
+    law = _law(model.name, engine)
     return Paging(
-        block,
-        one - 1,
+        law.block_tokens,
+        law.blocks_per_request(1) - 1,
         max(0, law.pool_blocks(pool_bytes) - 1),
         token_bytes(model, engine),
         state_bytes(model, engine),

@@ -8,12 +8,15 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
+from importlib import import_module
 from importlib.resources import files
-from typing import Any
+from typing import Any, Self, TypeVar
 
+from k3repro.capacity import Engine
 from k3repro.errors import UsageError
+from k3repro.spec import Model, load_layout
 from k3repro.twin._faults import canonical
-from k3repro.twin._paging import paging
+from k3repro.twin._paging import Paging, described, paging, paging_of
 
 __all__ = ["Platform", "platform", "platform_names", "platform_sources"]
 
@@ -83,9 +86,23 @@ class Platform:
         """In-flight places of the decode pool."""
         return self.lanes * self.max_num_seqs
 
-    def with_overrides(self, overrides: Mapping[str, str]) -> Platform:
+    @property
+    def spec_platform(self) -> str:
+        """Name of the platform's spec."""
+        return load_layout(self.layout).platform
+
+    def described(self) -> tuple[Model, Engine]:
+        """Model and engine behind the cache, as the block law wants them."""
+        return described(self.layout, bool(self.prefix_caching))
+
+    def paging(self) -> Paging:
+        """Blocks of one lane's pool, whether or not the longest request fits."""
+        return paging_of(*self.described(), self.kv_pool_bytes)
+
+    def with_overrides(self, overrides: Mapping[str, str]) -> Self:
         """A copy with fields replaced by text from a target string; UsageError names the bad one."""
-        return _checked(replace(self, **{name: _override(name, text) for name, text in overrides.items()}))
+        changed = {name: _override(type(self), name, text) for name, text in overrides.items()}
+        return _checked(replace(self, **changed))
 
 
 _POSITIVE = (
@@ -97,11 +114,14 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "native_graph": ("full", "piecewise", "none"),
     "readback": ("multi", "single", "fence", "off"),
 }
-_TEXT = ("name", "model", "layout", "defect", *_WORDS)
 
 
-def _override(name: str, text: str) -> Any:
-    known = sorted(field.name for field in fields(Platform) if field.name != "name")
+def _text(kind: type[Platform]) -> set[str]:
+    return {field.name for field in fields(kind) if field.type == "str"}
+
+
+def _override(kind: type[Platform], name: str, text: str) -> Any:
+    known = sorted(field.name for field in fields(kind) if field.name != "name")
     if name not in known:
         raise UsageError(
             f"the twin has no setting {name!r}", where="target", fix=f"known: seed, {', '.join(known)}"
@@ -110,7 +130,7 @@ def _override(name: str, text: str) -> Any:
         return canonical(text)
     if name in _WORDS and text not in _WORDS[name]:
         raise UsageError(f"{name} is {text!r}", where="target", fix=f"one of {', '.join(_WORDS[name])}")
-    if name in _TEXT:
+    if name in _text(kind):
         return text
     try:
         return int(text.replace("_", ""))
@@ -120,12 +140,15 @@ def _override(name: str, text: str) -> Any:
         ) from None
 
 
-def _checked(value: Platform) -> Platform:
+P = TypeVar("P", bound=Platform)
+
+
+def _checked(value: P) -> P:
     for name in _POSITIVE:
         if getattr(value, name) < 1:
             raise UsageError(f"{name} must be at least 1", where=f"twin:{value.name}")
     for field in fields(value):
-        if field.name not in _TEXT and getattr(value, field.name) < 0:
+        if field.name not in _text(type(value)) and getattr(value, field.name) < 0:
             raise UsageError(f"{field.name} must not be negative", where=f"twin:{value.name}")
     need = value.heap_bytes + value.kv_pool_bytes + value.graph_bytes
     if need > value.room_bytes:
@@ -158,14 +181,25 @@ def platform_names() -> list[str]:
 
 def platform(name: str) -> Platform:
     """The platform called `name`; UsageError lists the known ones."""
+    if single := _single(name):
+        node: Platform = single.single_node(name)
+        return node
     if name not in _table():
         raise UsageError(
-            f"no simulated platform {name!r}", where="target", fix=f"known: {', '.join(platform_names())}"
-        )
+            f"no simulated platform {name!r}", where="target",
+            fix=f"known: {', '.join(platform_names())}; one node: mi325x-1n/MODEL",
+        )  # fmt: skip
     return _checked(Platform(name=name, **{key: entry["value"] for key, entry in _table()[name].items()}))
 
 
 def platform_sources(name: str) -> dict[str, str]:
     """Where each constant of a platform comes from; switches (`readback`, `defect`) have no source."""
     platform(name)
+    if single := _single(name):
+        return dict(single.single_sources(name))
     return {key: str(entry["source"]) for key, entry in _table()[name].items()}
+
+
+def _single(name: str) -> Any:
+    """The module of single nodes when `name` is one's; by name, because it builds on this module."""
+    return import_module("k3repro.twin.single") if "/" in name else None

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from k3repro.twin._core import Core, Flight
+from k3repro.twin._core import Flight
 from k3repro.twin._draws import mix
 from k3repro.twin._platform import Platform
+from k3repro.twin.single_core import core_of
 
 __all__ = ["Session", "Wave", "lognormal", "replay", "simulate_wave"]
 
@@ -60,7 +61,7 @@ class Wave:
 
 def simulate_wave(platform: Platform, requests: int, prompt_tokens: int, output_tokens: int) -> Wave:
     """`requests` equal requests sent at once, to their ends."""
-    core = Core(platform, 0)
+    core = core_of(platform, 0)
     flights = [core.submit(prompt_tokens, output_tokens) for _ in range(requests)]
     core.advance(_END)
     return Wave(
@@ -109,7 +110,7 @@ def replay(platform: Platform, sessions: Sequence[Session], lanes: int, window_n
     A turn follows `think_ns` after the turn before it has ended; a lane takes the next session after its
     last turn. Requests under way when the window closes are cancelled, as clients do that go away.
     """
-    core = Core(platform, 0)
+    core = core_of(platform, 0)
     queue = iter(sessions)
     due: list[tuple[int, int]] = [(0, lane) for lane in range(lanes)]
     todo: dict[int, list[tuple[int, int, int]]] = {lane: [] for lane in range(lanes)}
