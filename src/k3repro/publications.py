@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Publication", "PublishedColumn", "PublishedTable", "numeral", "read_publication", "transcribe"]
 
-_NUMERAL = re.compile(r"([-\u2212]?)(\d{1,3}(?:,\d{3})++|\d++)(\.\d++)?+(Ki|K|M|x)?+(?!\w)")
-_MULTIPLIERS = {None: 1, "x": 1, "K": 1_000, "Ki": 1_024, "M": 1_000_000}
+_NUMERAL = re.compile(r"([-\u2212]?)(\d{1,3}(?:,\d{3})++|\d++)(\.\d++)?+(Ki|K|M|B|T|x)?+(?!\w)")
+_MULTIPLIERS = {None: 1, "x": 1, "K": 1_000, "Ki": 1_024, "M": 1_000_000, "B": 10**9, "T": 10**12}
 _RANGE = re.compile(r"\d\s*(?:to|–|-)\s*\d")
 
 
