@@ -12,7 +12,7 @@ from k3repro.errors import InputError, InvalidRun, UsageError
 from k3repro.probes import confirm_limits, estimate_probe, limits, run_pair, run_probe
 from k3repro.probes.attend import Seen
 from k3repro.probes.cells import FAILED, OVER, SERVED, STALL, UNKNOWN, judge
-from k3repro.probes.effects import _interval
+from k3repro.probes.effects import _interval, spread_of
 from k3repro.probes.needles import preamble
 from k3repro.probes.plan import Rung
 from k3repro.probes.shapes import KNEE_GAIN, Shape, knee, parse_shape
@@ -215,6 +215,25 @@ def test_an_ablation_needs_three_serves_a_side_for_an_interval(store: Store) -> 
         run_pair("ablation", TWIN, TWIN, store=store)
     with pytest.raises(UsageError, match="does not compare"):
         run_pair("envelope", TWIN, slow, store=store)
+
+
+def test_five_restarts_do_not_show_a_doubled_spread() -> None:
+    said = spread_of(0.01, 0.02, 5, 5)
+    assert said["cv_factor"] == pytest.approx(3.0991, abs=1e-4) and said["cv_ratio"] == 2
+    assert said["variability"] == "no difference in variability shown"
+    assert spread_of(0.01, 0.16, 5, 5)["variability"] == "more variable"
+    assert spread_of(0.16, 0.01, 5, 5)["variability"] == "less variable"
+    assert spread_of(0.0, 0.01, 5, 5)["cv_ratio"] is None
+    assert "no claim" in spread_of(0.01, 0.16, 2, 5)["variability"]
+
+
+def test_an_answer_may_be_http_200_and_not_whole(store: Store) -> None:
+    target = "twin:mi325x-1n/llama-3.1-405b?defect=in-stream-error=0.2"
+    small = {"shape": ("100/8",), "users": (2, 200), "unsafe": True}
+    rows = run(store, "saturation", target, **small).rows("points")
+    row = max(rows, key=lambda row: row["users"])
+    assert row["n_sent"] == row["n_http_ok"] == 200 and 100 < row["n_valid"] < 200
+    assert 1 - row["n_valid"] / 200 < row["failure_bound"] < 0.5
 
 
 def test_the_interval_covers_and_equal_sides_show_no_difference() -> None:

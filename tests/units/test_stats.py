@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from k3repro.errors import InputError
 from k3repro.units import (
+    f_quantile,
     failure_rate_bound,
     highest_quantile,
     order_free_sum,
@@ -18,6 +19,7 @@ from k3repro.units import (
     quantile_supported,
     requests_for_rate,
     student_t_quantile,
+    variability_interval,
 )
 
 scipy_stats = pytest.importorskip("scipy.stats")
@@ -103,3 +105,25 @@ def test_sum_does_not_depend_on_order(values: list[float], draw: random.Random) 
     before = order_free_sum(values)
     draw.shuffle(values)
     assert order_free_sum(values) == before
+
+
+@given(p=st.floats(0.001, 0.999), above=st.integers(1, 40), below=st.integers(1, 40))
+def test_f_is_that_of_scipy(p: float, above: int, below: int) -> None:
+    assert f_quantile(p, above, below) == pytest.approx(
+        scipy_stats.f.ppf(p, above, below), rel=1e-6, abs=1e-12
+    )
+
+
+def test_a_ratio_of_spreads_needs_a_factor_of_three_at_five_a_side() -> None:
+    found = variability_interval(2.0, 5, 5)
+    assert 2.0 / found.low == pytest.approx(found.high / 2.0) == pytest.approx(3.0991, abs=1e-4)
+    assert found.low < 1 < found.high  # twice as variable is nothing that five a side can show
+    assert variability_interval(16.0, 5, 5).low > 1
+    # Swapping the sides turns the interval round.
+    one, other = variability_interval(4.0, 3, 9), variability_interval(0.25, 9, 3)
+    assert one.low == pytest.approx(1 / other.high) and one.high == pytest.approx(1 / other.low)
+    for bad in ((1.0, 1, 5), (0.0, 5, 5)):
+        with pytest.raises(InputError):
+            variability_interval(*bad)
+    with pytest.raises(InputError):
+        f_quantile(0.5, 0, 3)

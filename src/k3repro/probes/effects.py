@@ -10,7 +10,7 @@ from k3repro.errors import InputError
 from k3repro.probes.shapes import knee
 from k3repro.probes.slots import rates
 from k3repro.store import Artifact, Column, Schema, Table, derivation
-from k3repro.units import order_free_sum, student_t_quantile
+from k3repro.units import order_free_sum, student_t_quantile, variability_interval
 
 EFFECT_TABLE = Table(
     "effect",
@@ -32,6 +32,11 @@ EFFECT_TABLE = Table(
             "effect_high", "DOUBLE", doc="95 % interval over serves (Welch); NULL below three serves a side"
         ),
         Column("standing", "VARCHAR", doc="what may be said of it"),
+        Column("cv_ratio", "DOUBLE", doc="cv_b / cv_a; NULL below three serves a side or without spread"),
+        Column("cv_ratio_low", "DOUBLE", doc="95 % interval (Fisher's F, serves taken as normal)"),
+        Column("cv_ratio_high", "DOUBLE", doc="95 % interval (Fisher's F, serves taken as normal)"),
+        Column("cv_factor", "DOUBLE", doc="a ratio must exceed this at these n before it shows anything"),
+        Column("variability", "VARCHAR", doc="what may be said of the spread between serves"),
     ),
     key=("concurrency",),
     doc="Output rate of both sides per concurrency, and the relative difference.",
@@ -66,6 +71,30 @@ def _row(c: int, names: tuple[str, str], a: Sequence[float], b: Sequence[float])
         "concurrency": c, "side_a": names[0], "side_b": names[1], "n_a": len(a), "n_b": len(b),
         "rate_a": _mean(a), "rate_b": _mean(b), "cv_a": _cv(a), "cv_b": _cv(b),
         "effect": _mean(b) / _mean(a) - 1, "effect_low": low, "effect_high": high, "standing": standing,
+        **spread_of(_cv(a), _cv(b), len(a), len(b)),
+    }  # fmt: skip
+
+
+def spread_of(cv_a: float | None, cv_b: float | None, n_a: int, n_b: int) -> dict[str, Any]:
+    """What the spreads of two sides say: ratio, interval, the factor it has to exceed, and a verdict."""
+    if min(n_a, n_b) < _FEWEST:
+        said = f"{min(n_a, n_b)} serve a side: no spread, no claim"
+        return dict.fromkeys(("cv_ratio", "cv_ratio_low", "cv_ratio_high", "cv_factor")) | {
+            "variability": said
+        }
+    factor = 1 / variability_interval(1.0, n_a, n_b, _CONFIDENCE).low
+    if not cv_a or not cv_b:
+        said = "a side without any spread"
+        return dict.fromkeys(("cv_ratio", "cv_ratio_low", "cv_ratio_high")) | {
+            "cv_factor": factor, "variability": said,
+        }  # fmt: skip
+    found = variability_interval(cv_b / cv_a, n_a, n_b, _CONFIDENCE)
+    said = "no difference in variability shown"
+    if found.low > 1 or found.high < 1:
+        said = "more variable" if found.low > 1 else "less variable"
+    return {
+        "cv_ratio": cv_b / cv_a, "cv_ratio_low": found.low, "cv_ratio_high": found.high,
+        "cv_factor": factor, "variability": said,
     }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from k3repro.probes.plan import Rung
 from k3repro.probes.shapes import Shape, knee, parse_shape
 from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
 from k3repro.store import Column, Schema, Table
-from k3repro.units import quantile, quantile_supported
+from k3repro.units import failure_rate_bound, quantile, quantile_supported
 
 NAME = "saturation"
 PERFORMANCE = True
@@ -27,7 +27,13 @@ POINTS_TABLE = Table(
         Column("rung", "VARCHAR"),
         Column("shape", "VARCHAR", doc="input/output tokens"),
         Column("users", "INT64", unit="requests", doc="in flight at once"),
-        Column("n_requests", "INT64", unit="requests"),
+        Column("n_requests", "INT64", unit="requests", doc="completed"),
+        Column("n_sent", "INT64", unit="requests"),
+        Column("n_http_ok", "INT64", unit="requests", doc="answered with status 200"),
+        Column(
+            "n_valid", "INT64", unit="requests", doc="whole: every event parsed, an end, the tokens asked for"
+        ),
+        Column("failure_bound", "DOUBLE", doc="95 % upper bound of the share that is not whole"),
         Column("output_tokens_per_s", "DOUBLE", unit="tokens/s"),
         Column("ttft_p50_s", "DOUBLE", unit="s", doc="NULL where fewer than ten requests stand behind it"),
     ),
@@ -104,6 +110,8 @@ def _point(shape: Shape, rung: Rung, rows: list[dict[str, Any]]) -> dict[str, An
     tokens = sum(row["completion_tokens"] or 0 for row in done)
     return {
         "rung": rung.name, "shape": shape.name, "users": rung.concurrency, "n_requests": len(done),
+        "n_sent": len(rows), "n_http_ok": sum(row["http_status"] == 200 for row in rows),
+        "n_valid": len(done), "failure_bound": failure_rate_bound(len(done), len(rows)),
         "output_tokens_per_s": tokens / wall if wall else None,
         "ttft_p50_s": quantile(waits, 0.5) if quantile_supported(0.5, len(waits)) else None,
     }  # fmt: skip

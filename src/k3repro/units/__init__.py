@@ -4,6 +4,7 @@ from k3repro.units.quantity import GB, GIB, KI, K, parse_bytes, parse_tokens
 from k3repro.units.rounding import format_decimal, round_decimal, thousands
 from k3repro.units.stats import (
     Interval,
+    f_quantile,
     failure_rate_bound,
     highest_quantile,
     order_free_sum,
@@ -11,6 +12,7 @@ from k3repro.units.stats import (
     quantile_supported,
     requests_for_rate,
     student_t_quantile,
+    variability_interval,
 )
 
 __all__ = [
@@ -19,6 +21,7 @@ __all__ = [
     "KI",
     "Interval",
     "K",
+    "f_quantile",
     "failure_rate_bound",
     "format_decimal",
     "highest_quantile",
@@ -31,4 +34,5 @@ __all__ = [
     "round_decimal",
     "student_t_quantile",
     "thousands",
+    "variability_interval",
 ]
