@@ -10,7 +10,7 @@ from k3repro.errors import InputError
 from k3repro.probes.shapes import knee
 from k3repro.probes.slots import rates
 from k3repro.store import Artifact, Column, Schema, Table, derivation
-from k3repro.units import order_free_sum, student_t_quantile, variability_interval
+from k3repro.units import order_free_sum, student_t_quantile, variability_factor, variability_interval
 
 EFFECT_TABLE = Table(
     "effect",
@@ -82,7 +82,7 @@ def spread_of(cv_a: float | None, cv_b: float | None, n_a: int, n_b: int) -> dic
         return dict.fromkeys(("cv_ratio", "cv_ratio_low", "cv_ratio_high", "cv_factor")) | {
             "variability": said
         }
-    factor = 1 / variability_interval(1.0, n_a, n_b, _CONFIDENCE).low
+    factor = variability_factor(n_a, n_b, _CONFIDENCE)
     if not cv_a or not cv_b:
         said = "a side without any spread"
         return dict.fromkeys(("cv_ratio", "cv_ratio_low", "cv_ratio_high")) | {

@@ -12,6 +12,7 @@ from k3repro.units.stats import (
     quantile_supported,
     requests_for_rate,
     student_t_quantile,
+    variability_factor,
     variability_interval,
 )
 
@@ -34,5 +35,6 @@ __all__ = [
     "round_decimal",
     "student_t_quantile",
     "thousands",
+    "variability_factor",
     "variability_interval",
 ]
