@@ -37,6 +37,14 @@ SELECT p.seal AS seal_published, s.seal AS seal_simulated, [p.seal, s.seal] AS s
   p.wall_s AS published_s, s.wall_s AS simulated_s, 'held-out' AS relation, s.wall_s - p.wall_s AS difference_s
 FROM printed_waves p JOIN sweep_waves s USING (osl) ORDER BY osl
 """,
+    "steps": """-- title: Steps of a wave
+-- column wall_s: {label = "ends after", unit = "s", format = ".2f"}
+-- column osl: {hide = true}
+SELECT seal, CASE WHEN osl < 100 THEN 'Prefill' ELSE 'Decode' END AS act,
+  CASE WHEN osl < 100 THEN 'prefill pool' WHEN osl < 2000 THEN 'decode pool' ELSE 'client' END AS stage,
+  CASE WHEN osl < 100 THEN 'The prompt is read.' ELSE 'Tokens are written.' END AS caption, wall_s, osl
+FROM sweep_waves WHERE tier = 'simulated' ORDER BY osl
+""",
     "nothing": """-- title: Nothing yet
 -- empty: no cluster has run this probe
 SELECT seal, osl FROM sweep_waves WHERE osl < 0 ORDER BY osl
@@ -50,6 +58,25 @@ def figure(rows):
         x=alt.X("osl:Q", title="Reply length (tokens)", scale=alt.Scale(type="log", base=2)),
         y=alt.Y("wall_s:Q", title="Wall time (s)"),
     )
+"""
+BARS = """
+import altair as alt
+
+def figure(rows):
+    return alt.Chart(alt.Data(values=rows)).mark_bar().encode(
+        x=alt.X("wall_s:Q", title="Wall time (s)"), y=alt.Y("osl:O", title="Reply length (tokens)"), color="act:N",
+    )
+"""
+JOURNEY = """---
+title: A journey
+description: Steps and switches.
+---
+
+# A journey
+
+{{ journey("bars", "steps", caption="A wave, step by step.", description="Bars that grow.") }}
+
+{{ figure("wall", "steps", caption="The same waves.", description="A line that rises.", switches=["filter:act", "facet:act", "log:x", "log:y"]) }}
 """
 PAGE = """---
 title: The wall law
@@ -122,6 +149,8 @@ def write_site(root: Path) -> Site:
     for name, sql in QUERIES.items():
         (root / "queries" / f"{name}.sql").write_text(sql, "utf-8")
     (root / "figures" / "wall.py").write_text(FIGURE, "utf-8")
+    (root / "figures" / "bars.py").write_text(BARS, "utf-8")
+    (root / "pages" / "journey.md").write_text(JOURNEY, "utf-8")
     return Site(root)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 pytestmark = pytest.mark.browser
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-PAGES = ("index.html", "wall-law.html", "artifacts.html")
+PAGES = ("index.html", "wall-law.html", "artifacts.html", "journey.html")
 VIEWS = [(scheme, width) for scheme in ("light", "dark") for width in (1280, 390)]
 
 
@@ -97,6 +97,48 @@ def test_the_card_says_what_the_value_is(browser: Any, built: Path, way: str) ->
     assert "SELECT seal, osl" in card.locator("pre").first.text_content()
     page.keyboard.press("Escape")
     card.wait_for(state="hidden")
+    assert heard == []
+    page.context.close()
+
+
+def test_switches_choose_rows_scales_and_small_charts(browser: Any, built: Path) -> None:
+    page, heard = visit(browser, (built / "journey.html").as_uri())
+    figure = page.locator("figure.k3-figure").nth(1)
+    marks = figure.locator(".vega-embed .mark-symbol.role-mark path")
+    assert marks.count() == 5
+    figure.locator("select").select_option("Prefill")
+    page.wait_for_function(
+        "document.querySelectorAll('figure')[1].querySelectorAll('.vega-embed .mark-symbol.role-mark path').length == 2"
+    )
+    figure.locator("select").select_option("")
+    figure.get_by_role("button", name="side by side: act").click()
+    page.wait_for_function(
+        "document.querySelectorAll('figure')[1].querySelectorAll('.vega-embed .mark-symbol.role-mark').length == 2"
+    )
+    figure.get_by_role("button", name="logarithmic x axis").click()
+    page.wait_for_function(
+        "document.querySelectorAll('figure')[1].querySelector('[aria-label*=\"log scale\"]')"
+    )
+    assert heard == []
+    page.context.close()
+
+
+def test_a_journey_plays_pauses_and_steps(browser: Any, built: Path) -> None:
+    page, heard = visit(browser, (built / "journey.html").as_uri())
+    shown = "[...document.querySelectorAll('.k3-steps > li')].filter(li => !li.hidden).map(li => li.dataset.stage)"
+    assert page.evaluate(shown) == ["prefill pool"]
+    assert page.locator(".k3-stages li[aria-current]").inner_text() == "prefill pool"
+    play = page.get_by_role("button", name="Play")
+    play.click()
+    page.get_by_role("button", name="Pause").click()
+    for _ in range(4):
+        page.get_by_role("button", name="Next").press("ArrowRight")
+    assert page.evaluate(shown) == ["client"]
+    assert page.locator(".k3-acts li[aria-current]").inner_text() == "Decode"
+    page.get_by_role("button", name="All steps").click()
+    assert len(page.evaluate(shown)) == 5
+    page.emulate_media(media="print")
+    assert page.locator(".k3-player").is_hidden()
     assert heard == []
     page.context.close()
 

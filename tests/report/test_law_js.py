@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """The site's evaluator of laws gives the bits of `capacity.evaluate`: real laws, random trees, edges of doubles."""
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """exp, log and pow in integers: the same bits here and in the site's JavaScript, whatever the C library.
 
-C libraries and browsers round the last bit of these three as they like, so neither is asked. Both sides run this
-algorithm on 256-bit fixed point and let the decimal parser round once (`report/assets/k3-law.js` is its twin).
+C libraries and browsers round the last bit of these three as they like, so neither is asked. Both sides
+run this algorithm on 256-bit fixed point and let the decimal parser round once
+(`report/assets/k3-law.js` is its twin).
 """
 
 from __future__ import annotations

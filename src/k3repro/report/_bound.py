@@ -14,10 +14,12 @@ from k3repro.report._figures import chart_rows, cited_seals, svg_of
 from k3repro.report._finding import Finding, found
 from k3repro.report._grammar import Grammar
 from k3repro.report._html import fragment, shape
+from k3repro.report._journey import steps_html
 from k3repro.report._markup import sha256
 from k3repro.report._pages import artifact_facts, result_seals
 from k3repro.report._sources import Sources, rows_digest
 from k3repro.report._spec import refuse_nan, spec_problems
+from k3repro.report._switches import switches_of
 from k3repro.report._tables import table_html
 from k3repro.report._tree import tree_html
 from k3repro.report._values import relation_badge, value_html
@@ -69,6 +71,7 @@ class PageCheck:
         checks: list[tuple[str, Callable[[Any], None]]] = [
             ("//table[@data-query]", self._table),
             ("//ul[@data-query]", self._tree),
+            ("//ol[@data-query]", self._steps),
             ("//data[contains(concat(' ',@class,' '),' k3-value ')]", self._value),
             ("//span[contains(@class,'k3-relation')][@data-query]", self._relation),
             ("//data[contains(@class,'k3-digest')]", self._digest),
@@ -155,6 +158,12 @@ class PageCheck:
         self._compare(element, fragment(html), "tree")
         self._count(query, len(element.xpath(".//li")))
 
+    def _steps(self, element: Any) -> None:
+        query = element.attrib["data-query"]
+        html = steps_html(self.sources, query, where=_where(element), base=self.base)
+        self._compare(element, fragment(html), "journey")
+        self._count(query, len(element))
+
     def _relation(self, element: Any) -> None:
         query, where = element.attrib["data-query"], _where(element)
         relations = {row["relation"] for row in self.sources.result(query).select(where)}
@@ -236,6 +245,9 @@ class PageCheck:
             "name": spec["usermeta"]["name"], "query": query, "where": where, "sql": result.query.sha256,
             "artifacts": cited_seals(self.sources, result, where, "figure"), "data": rows_digest(rows),
         }  # fmt: skip
+        if "switches" in spec["usermeta"]:
+            named = [f"{item['kind']}:{item['name']}" for item in spec["usermeta"]["switches"]]
+            meta["switches"] = switches_of(spec, result.query, named, "figure")
         if spec["usermeta"] != meta:
             return "the chart's usermeta is not what its artifacts say"
         return next(

@@ -8,7 +8,7 @@ import importlib.util
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -18,6 +18,7 @@ from k3repro.errors import GateFailed, InputError, MissingExtra
 from k3repro.report._markup import attributes, canonical_json, escape, script_json, sha256
 from k3repro.report._sources import Result, Sources, rows_digest
 from k3repro.report._spec import bind_data, refuse_nan
+from k3repro.report._switches import switches_of
 from k3repro.report._tables import block_id, table_html
 
 __all__ = ["Drawer", "draw", "figure_html", "load_figure", "svg_of", "theme"]
@@ -57,7 +58,13 @@ def load_figure(folder: Path, name: str) -> Drawer:
 
 
 def draw(
-    sources: Sources, name: str, query: str, drawer: Drawer, where: Mapping[str, Any] | None, description: str
+    sources: Sources,
+    name: str,
+    query: str,
+    drawer: Drawer,
+    where: Mapping[str, Any] | None,
+    description: str,
+    switches: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The finished specification: bound data, description, provenance in `usermeta`.
 
@@ -85,6 +92,8 @@ def draw(
         "artifacts": cited_seals(sources, result, where, place),
         "data": rows_digest(spec["datasets"]["rows"]),
     }
+    if switches:
+        spec["usermeta"]["switches"] = switches_of(spec, result.query, switches, place)
     return spec
 
 
@@ -154,23 +163,29 @@ def figure_html(
     caption: str = "",
     description: str = "",
     where: Mapping[str, Any] | None = None,
+    switches: Sequence[str] = (),
+    steps: str = "",
     data_link: str = "",
     base: str = "",
 ) -> str:
-    """`<figure>`: static drawing, specification for the live chart, caption, and the rows as a table."""
+    """`<figure>`: static drawing, specification for the live chart, caption, and the rows as a table.
+
+    steps: the list of a journey, which stands between drawing and caption.
+    """
     result = sources.result(query)
     if not result.select(where):
         return empty_html(result.query.empty, caption)
-    spec = draw(sources, name, query, drawer, where, description)
+    spec = draw(sources, name, query, drawer, where, description, switches)
     columns = list(spec["datasets"]["rows"][0])
     table = table_html(sources, query, where=where, columns=columns, base=base).replace("{caption}", "")
     ident = block_id("f", query, where, name)
-    pairs: dict[str, object] = {"class": "k3-figure", "id": ident, "data-query": query, "data-figure": name}
+    kind = "k3-figure k3-journey" if steps else "k3-figure"
+    pairs: dict[str, object] = {"class": kind, "id": ident, "data-query": query, "data-figure": name}
     return (
         f"<figure{attributes(pairs)}>\n"
         f'<div class="k3-chart"><div class="k3-static">{one_line(svg_of(spec))}</div></div>\n'
         f'<script type="application/json" class="k3-spec">{script_json(spec)}</script>\n'
-        f"<figcaption>{caption}</figcaption>\n"
+        f"{steps}<figcaption>{caption}</figcaption>\n"
         f'<details class="k3-rows"><summary>The rows of this figure</summary>\n'
         f'<div class="k3-scroll">{table}</div>{data_link}</details>\n</figure>'
     )

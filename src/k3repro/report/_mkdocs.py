@@ -27,6 +27,7 @@ __all__ = ["asset_files", "configuration", "content_policy", "finish_html", "pac
 _INLINE = re.compile(r"<script(?![^>]*\bsrc=)(?![^>]*application/json)[^>]*>(.*?)</script>", re.DOTALL)
 _GENERATOR = re.compile(r'\s*<meta name="generator"[^>]*>')
 _CONFIG = re.compile(r'(<script id="__config" type="application/json">)(.*?)(</script>)', re.DOTALL)
+_ASSETS = ("icon.svg", "k3-figures.js", "k3-law.js", "k3.css", "k3.js")
 # What a build leaves that depends on the day, or needs a server.
 UNWANTED = ("sitemap.xml", "sitemap.xml.gz", "404.html", "objects.inv")
 
@@ -46,7 +47,7 @@ def package_assets() -> dict[str, bytes | str]:
     """Scripts and styles that every page loads, by their path in the site."""
     package = resources.files("k3repro.report").joinpath("assets")
     files: dict[str, bytes | str] = {
-        f"assets/k3/{name}": package.joinpath(name).read_bytes() for name in ("k3.css", "k3.js", "icon.svg")
+        f"assets/k3/{name}": package.joinpath(name).read_bytes() for name in _ASSETS
     }
     files["assets/k3/theme.js"] = f"window.k3Theme={canonical_json(theme())};\n"
     files["assets/k3/vega.js"] = vega_bundle()

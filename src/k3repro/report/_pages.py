@@ -14,6 +14,7 @@ import jinja2
 from k3repro.errors import InputError, K3Error
 from k3repro.report._csv import rows_csv
 from k3repro.report._figures import Drawer, empty_html, figure_html, load_figure
+from k3repro.report._journey import steps_html
 from k3repro.report._markup import attributes, escape, printable, script_json, sha256
 from k3repro.report._site import Site
 from k3repro.report._sources import Sources
@@ -113,16 +114,41 @@ class Page:
         caption: str = "",
         description: str = "",
         where: Mapping[str, Any] | None = None,
+        switches: Sequence[str] = (),
         drawer: Drawer | None = None,
     ) -> str:
-        """`{{ figure("wall", "wall-law", caption="...", description="...") }}`, alone on its line."""
+        """`{{ figure("wall", "wall-law", caption="...", description="...") }}`, alone on its line.
+
+        switches: what a reader may turn, `filter:COLUMN`, `facet:COLUMN`, `log:x`, `log:y`.
+        """
 
         def build() -> str:
             draw = drawer or load_figure(self.site.figures, name)
             return figure_html(
                 self.sources, name, query, draw,
+                caption=caption, description=description, where=where, switches=switches,
+                data_link=self.downloads(query), base=self.base,
+            )  # fmt: skip
+
+        return self._block(self._use(query, build))
+
+    def journey(
+        self,
+        name: str,
+        query: str,
+        caption: str = "",
+        description: str = "",
+        where: Mapping[str, Any] | None = None,
+    ) -> str:
+        """`{{ journey("journey", "journey-steps", caption="...", description="...") }}`: a figure whose rows
+        are steps (text columns act, stage, caption), played one by one.
+        """
+
+        def build() -> str:
+            return figure_html(
+                self.sources, name, query, load_figure(self.site.figures, name),
                 caption=caption, description=description, where=where, data_link=self.downloads(query),
-                base=self.base,
+                base=self.base, steps=steps_html(self.sources, query, where=where, base=self.base),
             )  # fmt: skip
 
         return self._block(self._use(query, build))
@@ -234,7 +260,8 @@ def render_page(page: Page, template: str) -> str:
     environment = jinja2.Environment(
         undefined=jinja2.StrictUndefined, autoescape=False, keep_trailing_newline=True
     )
-    names = ("value", "table", "tree", "rows", "figure", "relation", "source", "sql", "exists", "withdrawn")
+    names = ("value", "table", "tree", "rows", "figure", "journey", "relation", "source", "sql", "exists",
+             "withdrawn")  # fmt: skip
     source = page.template or page.name
     functions: dict[str, Any] = {name: getattr(page, name) for name in names}
     try:

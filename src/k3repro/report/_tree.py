@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from k3repro.errors import InputError
+from k3repro.report._formats import machine_value
 from k3repro.report._markup import attributes, canonical_json, escape
 from k3repro.report._queries import ColumnSpec
 from k3repro.report._rules import check_pairs
@@ -20,7 +21,7 @@ from k3repro.report._tables import (
 )  # fmt: skip
 from k3repro.report._values import cell_attributes
 
-__all__ = ["tree_html"]
+__all__ = ["tree_cell", "tree_html"]
 
 
 def tree_html(
@@ -57,7 +58,7 @@ def tree_html(
         "data-rows": rows_digest(rows),
         **cell_attributes(whole),
     }
-    nodes = [_node(sources, result, row, chosen, base) for row in rows]
+    nodes = [_node(result, row, chosen, base) for row in rows]
     nodes[0] += f' <span class="k3-cell">{citation_badges(sources, cited[0])}</span>'
     return f"<ul{attributes(pairs)}>{''.join(_nested(nodes, depths))}</ul>"
 
@@ -85,16 +86,24 @@ def _nested(nodes: Sequence[str], depths: Sequence[int]) -> Iterator[str]:
         yield "<ul>" if following > depth else "</li>" + "</ul></li>" * (depth - following)
 
 
-def _node(sources: Sources, result: Result, row: Mapping[str, Any], columns: Sequence[str], base: str) -> str:
-    cells = (_cell(sources, result.query.column(name), row, base) for name in columns)
+def _node(result: Result, row: Mapping[str, Any], columns: Sequence[str], base: str) -> str:
+    cells = (tree_cell(result.query.column(name), row, base) for name in columns)
     return " ".join(cell for cell in cells if cell)
 
 
-def _cell(sources: Sources, spec: ColumnSpec, row: Mapping[str, Any], base: str) -> str:
+def tree_cell(spec: ColumnSpec, row: Mapping[str, Any], base: str) -> str:
+    """One labelled cell in running text; empty for NULL. A number says its full value, for the card."""
     value = row[spec.name]
     if value is None or value == "":
         return ""
     label = f'<span class="k3-label">{escape(spec.label)}</span> ' if spec.label else ""
     unit = f" {escape(spec.unit)}" if spec.unit else ""
     content = cell_content(spec, row, base)
-    return f'<span class="k3-cell"{attributes({"data-column": spec.name})}>{label}{content}{unit}</span>'
+    numeric = isinstance(value, int | float) and not isinstance(value, bool)
+    pairs: dict[str, object] = {
+        "data-column": spec.name,
+        "data-value": machine_value(value) if numeric else "",
+        "data-unit": spec.unit if numeric else "",
+        "tabindex": "0" if numeric else "",
+    }
+    return f'<span class="k3-cell"{attributes(pairs)}>{label}{content}{unit}</span>'

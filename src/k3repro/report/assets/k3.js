@@ -13,6 +13,10 @@
   // What the card shows: the element itself, or its cell, row and table.
   const facts = (element) => {
     if (element.matches("data")) return { ...element.dataset, value: element.value, id: element.id };
+    if (element.matches(".k3-cell")) {
+      const list = element.closest("[data-query]");
+      return { ...list.dataset, ...element.dataset, id: (element.closest("[id]") || {}).id };
+    }
     const table = element.closest("table");
     const head = table.tHead.rows[0].cells[element.cellIndex];
     const unit = head.querySelector(".k3-unit");
@@ -117,8 +121,8 @@
   };
   const later = () => { clearTimeout(timer); if (!pinned) timer = setTimeout(close, 180); };
 
-  for (const element of document.querySelectorAll("data.k3-value, table[data-query] td.k3-number[tabindex]")) {
-    if (element.matches("data")) element.setAttribute("role", "button");
+  for (const element of document.querySelectorAll("data.k3-value, table[data-query] td.k3-number[tabindex], .k3-cell[tabindex]")) {
+    if (!element.matches("td")) element.setAttribute("role", "button");
     element.setAttribute("aria-expanded", "false");
     element.setAttribute("aria-haspopup", "dialog");
     element.addEventListener("pointerenter", (event) => {
@@ -228,60 +232,12 @@
     }
   }
 
-  // Charts: the static drawing is replaced when Vega is there; drawn again when the colour scheme changes.
-  const figures = [...document.querySelectorAll("figure.k3-figure")];
-  const dark = () => document.body.getAttribute("data-md-color-scheme") === "slate";
-  const config = () => {
-    const theme = structuredClone(window.k3Theme || {});
-    if (dark()) {
-      Object.assign(theme.axis, { labelColor: "#a9b4bf", titleColor: "#d3dae0", gridColor: "#323c46", domainColor: "#5c6975", tickColor: "#5c6975" });
-      for (const part of ["legend", "header"]) Object.assign(theme[part], { labelColor: "#b3bec9", titleColor: "#d3dae0" });
-      theme.title.color = theme.text.color = "#d3dae0";
-      theme.rule.color = "#9aa5b1";
-      theme.mark.color = "#6cc0e6";
-      theme.range.category = ["#6cc0e6", "#f2a25c", "#a8cf6f", "#cfa2e0", "#e3c35f", "#f0949f", "#8fc7c4"];
-    }
-    return theme;
+  // What only some pages need.
+  const load = (name, then) => {
+    const element = make("script", null, { src: here + name, async: true });
+    if (then) element.addEventListener("load", then);
+    document.head.append(element);
   };
-  const views = new Map();
-  const exports = (figure) => {
-    const links = figure.querySelector(".k3-source-links");
-    for (const kind of links ? ["svg", "png"] : []) {
-      const button = make("button", `Save as ${kind.toUpperCase()}`, { type: "button" });
-      button.addEventListener("click", async () => {
-        const url = await views.get(figure).result.view.toImageURL(kind, kind === "png" ? 2 : 1);
-        make("a", null, { href: url, download: `${figure.dataset.figure}.${kind}` }).click();
-      });
-      links.append(button);
-    }
-  };
-  const drawOne = async (figure) => {
-    const spec = JSON.parse(figure.querySelector("script.k3-spec").textContent);
-    const box = figure.querySelector(".k3-chart");
-    const target = views.has(figure) ? views.get(figure).element : make("div");
-    if (views.has(figure) && views.get(figure).result) views.get(figure).result.finalize();
-    if (!target.isConnected) box.append(target);
-    const single = !["facet", "hconcat", "vconcat", "concat", "repeat"].some((part) => part in spec) && !(spec.encoding && (spec.encoding.facet || spec.encoding.row || spec.encoding.column));
-    if (single) { spec.width = "container"; spec.autosize = { type: "fit-x", contains: "padding" }; }
-    const result = await window.vegaEmbed(target, spec, {
-      renderer: "svg", ast: true, config: config(), tooltip: true, mode: "vega-lite",
-      actions: false,
-    });
-    if (!views.has(figure)) exports(figure);
-    views.set(figure, { element: target, result });
-    const still = box.querySelector(".k3-static");
-    if (still) still.hidden = true;
-  };
-  let drawn = null;
-  const drawAll = () => {
-    if (drawn === dark()) return; // the theme sets the attribute more than once while it starts
-    drawn = dark();
-    for (const figure of figures) drawOne(figure).catch((error) => console.warn("k3: chart stays static", error));
-  };
-  if (figures.length) {
-    const vega = make("script", null, { src: here + "vega.js", async: true });
-    vega.addEventListener("load", drawAll);
-    document.head.append(vega);
-    new MutationObserver(() => { if (window.vegaEmbed) drawAll(); }).observe(document.body, { attributes: true, attributeFilter: ["data-md-color-scheme"] });
-  }
+  globalThis.k3 = Object.freeze({ make, load });
+  if (document.querySelector("figure.k3-figure")) load("k3-figures.js");
 })();

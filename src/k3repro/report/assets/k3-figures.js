@@ -1,0 +1,219 @@
+/* Charts drawn live over their static drawings, switches that choose rows and scales, and journeys played step by step. */
+(() => {
+  "use strict";
+  const { make, load } = globalThis.k3;
+  const figures = [...document.querySelectorAll("figure.k3-figure")];
+  const dark = () => document.body.getAttribute("data-md-color-scheme") === "slate";
+  const config = () => {
+    const theme = structuredClone(window.k3Theme || {});
+    if (dark()) {
+      Object.assign(theme.axis, { labelColor: "#a9b4bf", titleColor: "#d3dae0", gridColor: "#323c46", domainColor: "#5c6975", tickColor: "#5c6975" });
+      for (const part of ["legend", "header"]) Object.assign(theme[part], { labelColor: "#b3bec9", titleColor: "#d3dae0" });
+      theme.title.color = theme.text.color = "#d3dae0";
+      theme.rule.color = "#9aa5b1";
+      theme.mark.color = "#6cc0e6";
+      theme.range.category = ["#6cc0e6", "#f2a25c", "#a8cf6f", "#cfa2e0", "#e3c35f", "#f0949f", "#8fc7c4"];
+    }
+    return theme;
+  };
+  const COMPOSED = ["facet", "hconcat", "vconcat", "concat", "repeat"];
+  const composed = (spec) => COMPOSED.some((part) => part in spec) || (spec.encoding && ["facet", "row", "column"].some((part) => part in spec.encoding));
+
+  // Switches: rows of one value, a small chart per value, another scale. The rows themselves are never touched.
+  const walk = (node, visit) => {
+    if (Array.isArray(node)) return node.forEach((item) => walk(item, visit));
+    if (!node || typeof node !== "object") return;
+    if (node.encoding) visit(node.encoding);
+    for (const [key, item] of Object.entries(node)) if (key !== "datasets" && key !== "usermeta") walk(item, visit);
+  };
+  const APPLY = {
+    filter: (spec, { name }, chosen) => {
+      if (chosen) spec.datasets.rows = spec.datasets.rows.filter((row) => row[name] === chosen);
+    },
+    log: (spec, { name }, chosen) => walk(spec, (encoding) => {
+      const channel = encoding[name];
+      if (!channel || channel.type !== "quantitative") return;
+      const { base, constant, exponent, type, ...scale } = channel.scale || {};
+      channel.scale = { ...scale, type: chosen ? "log" : "linear", ...(chosen ? {} : { zero: false }) };
+    }),
+    facet: (spec, { name, label }, chosen, width) => {
+      if (!chosen) return;
+      const inner = {};
+      for (const part of ["mark", "layer", "encoding", "transform", "params"]) if (part in spec) { inner[part] = spec[part]; delete spec[part]; }
+      const columns = width > 560 ? 2 : 1;
+      inner.width = Math.max(120, Math.floor(width / columns) - 110);
+      inner.height = 170;
+      delete spec.width; delete spec.height;
+      Object.assign(spec, { facet: { field: name, type: "nominal", title: label }, columns, spec: inner });
+    },
+  };
+  const isLog = (spec, name) => {
+    let found = false;
+    walk(spec, (encoding) => { if (encoding[name] && encoding[name].scale && encoding[name].scale.type === "log") found = true; });
+    return found;
+  };
+  const state = new Map();
+  const switches = (figure, spec) => {
+    const made = (spec.usermeta && spec.usermeta.switches) || [];
+    const chosen = made.map(({ kind, name }) => (kind === "log" ? isLog(spec, name) : kind === "facet" ? false : ""));
+    state.set(figure, { made, chosen });
+    if (!made.length) return;
+    const bar = make("div", null, { className: "k3-switches" });
+    bar.setAttribute("role", "group");
+    bar.setAttribute("aria-label", "What this chart shows");
+    made.forEach(({ kind, name, label }, index) => {
+      if (kind === "filter") {
+        const field = make("label", label + " "), select = make("select");
+        select.append(make("option", "all", { value: "" }));
+        for (const value of new Set(spec.datasets.rows.map((row) => row[name]))) if (value !== null) select.append(make("option", value, { value }));
+        select.addEventListener("change", () => { chosen[index] = select.value; drawOne(figure); });
+        field.append(select);
+        bar.append(field);
+        return;
+      }
+      const button = make("button", kind === "facet" ? `side by side: ${label}` : label, { type: "button" });
+      button.setAttribute("aria-pressed", String(chosen[index]));
+      button.addEventListener("click", () => {
+        chosen[index] = !chosen[index];
+        button.setAttribute("aria-pressed", String(chosen[index]));
+        drawOne(figure);
+      });
+      bar.append(button);
+    });
+    figure.querySelector(".k3-chart").before(bar);
+  };
+
+  const views = new Map();
+  const exports = (figure) => {
+    const links = figure.querySelector(".k3-source-links");
+    for (const kind of links ? ["svg", "png"] : []) {
+      const button = make("button", `Save as ${kind.toUpperCase()}`, { type: "button" });
+      button.addEventListener("click", async () => {
+        const url = await views.get(figure).result.view.toImageURL(kind, kind === "png" ? 2 : 1);
+        make("a", null, { href: url, download: `${figure.dataset.figure}.${kind}` }).click();
+      });
+      links.append(button);
+    }
+  };
+  const specOf = (figure) => JSON.parse(figure.querySelector("script.k3-spec").textContent);
+  const embed = async (figure) => {
+    const spec = specOf(figure);
+    const box = figure.querySelector(".k3-chart");
+    const { made, chosen } = state.get(figure);
+    made.forEach((item, index) => {
+      const changed = item.kind !== "log" || chosen[index] !== isLog(spec, item.name);
+      if (changed) APPLY[item.kind](spec, item, chosen[index], box.clientWidth);
+    });
+    const target = views.has(figure) ? views.get(figure).element : make("div");
+    if (views.has(figure) && views.get(figure).result) views.get(figure).result.finalize();
+    if (!target.isConnected) box.append(target);
+    if (!composed(spec)) {
+      // Vega-Lite complains about a height in steps beside a width that fits, so the same height is given in pixels.
+      const y = (spec.encoding || {}).y || {}, step = spec.height === undefined ? 20 : spec.height.step;
+      if (step && ["nominal", "ordinal"].includes(y.type)) spec.height = step * Math.max(1, new Set(spec.datasets.rows.map((row) => row[y.field])).size);
+      spec.width = "container";
+      spec.autosize = { type: "fit-x", contains: "padding" };
+    }
+    const result = await window.vegaEmbed(target, spec, {
+      renderer: "svg", ast: true, config: config(), tooltip: true, mode: "vega-lite", actions: false,
+    });
+    if (!views.has(figure)) exports(figure);
+    views.set(figure, { element: target, result });
+    const still = box.querySelector(".k3-static");
+    if (still) still.hidden = true;
+    figure.dispatchEvent(new Event("k3-drawn"));
+  };
+  // One drawing of a figure at a time: a switch turned twice must not leave two charts.
+  const queue = new Map();
+  const drawOne = (figure) => {
+    const next = (queue.get(figure) || Promise.resolve()).then(() => embed(figure))
+      .catch((error) => console.warn("k3: chart stays static", error));
+    queue.set(figure, next);
+    return next;
+  };
+  let drawn = null;
+  const drawAll = () => {
+    if (drawn === dark()) return; // the theme sets the attribute more than once while it starts
+    drawn = dark();
+    figures.forEach(drawOne);
+  };
+
+  // Journeys: the list of steps becomes a player. It starts when asked to, and never moves by itself for those who prefer stillness.
+  const journey = (figure) => {
+    const list = figure.querySelector("ol.k3-steps");
+    const steps = list ? [...list.children] : [];
+    if (!steps.length) return;
+    const still = matchMedia("(prefers-reduced-motion: reduce)");
+    const stages = [...new Set(steps.map((step) => step.dataset.stage))];
+    const acts = [...new Set(steps.map((step) => step.dataset.act))];
+    const strip = (names, className, label) => {
+      const row = make("ol", null, { className });
+      row.setAttribute("aria-label", label);
+      row.append(...names.map((name) => make("li", name)));
+      return row;
+    };
+    const actRow = strip(acts, "k3-acts", "Acts"), stageRow = strip(stages, "k3-stages", "Where the request is");
+    const bar = make("div", null, { className: "k3-player" });
+    bar.setAttribute("role", "group");
+    bar.setAttribute("aria-label", "Steps of the journey");
+    const back = make("button", "Back", { type: "button" }), play = make("button", "Play", { type: "button" }), next = make("button", "Next", { type: "button" });
+    const all = make("button", "All steps", { type: "button" });
+    let at = 0, timer = 0, whole = false;
+    const mark = (row, names, current) => [...row.children].forEach((item, index) => {
+      item.classList.toggle("k3-done", index < names.indexOf(current));
+      if (names[index] === current) item.setAttribute("aria-current", "step"); else item.removeAttribute("aria-current");
+    });
+    const dim = () => {
+      // Marks stand in the order of the rows: those of later steps wait.
+      for (const group of figure.querySelectorAll(".k3-chart .role-mark")) {
+        const marks = [...group.children].filter((item) => item.tagName === "path" || item.tagName === "text");
+        if (marks.length !== steps.length) continue;
+        marks.forEach((item, index) => { item.style.opacity = whole || index <= at ? "" : ".12"; });
+      }
+    };
+    const show = (index) => {
+      at = Math.max(0, Math.min(steps.length - 1, index));
+      steps.forEach((step, number) => { step.hidden = !whole && number !== at; });
+      mark(actRow, acts, steps[at].dataset.act);
+      mark(stageRow, stages, steps[at].dataset.stage);
+      back.disabled = whole || at === 0;
+      next.disabled = whole || at === steps.length - 1;
+      all.setAttribute("aria-pressed", String(whole));
+      dim();
+    };
+    const stop = () => { clearTimeout(timer); timer = 0; play.textContent = "Play"; list.setAttribute("aria-live", "polite"); };
+    const tick = () => {
+      if (at === steps.length - 1) return stop();
+      show(at + 1);
+      timer = setTimeout(tick, 1400 + 28 * steps[at].textContent.length);
+    };
+    play.addEventListener("click", () => {
+      if (timer) return stop();
+      whole = false;
+      show(at === steps.length - 1 ? 0 : at);
+      play.textContent = "Pause";
+      list.setAttribute("aria-live", "off"); // a reader who plays sees every step; one who steps hears each
+      timer = setTimeout(tick, 1400);
+    });
+    back.addEventListener("click", () => { stop(); show(at - 1); });
+    next.addEventListener("click", () => { stop(); show(at + 1); });
+    all.addEventListener("click", () => { stop(); whole = !whole; show(at); });
+    bar.addEventListener("keydown", (event) => {
+      const turn = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (turn) { event.preventDefault(); stop(); show(at + turn); }
+    });
+    document.addEventListener("visibilitychange", () => { if (document.hidden) stop(); });
+    addEventListener("beforeprint", () => { stop(); whole = true; show(at); });
+    addEventListener("afterprint", () => { whole = false; show(at); });
+    figure.addEventListener("k3-drawn", dim);
+    if (still.matches) figure.classList.add("k3-still");
+    bar.append(back, play, next, all);
+    list.before(actRow, stageRow, bar);
+    list.setAttribute("aria-live", "polite");
+    show(0);
+  };
+
+  for (const figure of figures) { switches(figure, specOf(figure)); journey(figure); }
+  load("vega.js", drawAll);
+  new MutationObserver(() => { if (window.vegaEmbed) drawAll(); }).observe(document.body, { attributes: true, attributeFilter: ["data-md-color-scheme"] });
+})();
