@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -86,8 +86,11 @@ def test_only_what_carries_the_mark_is_stopped(
 def test_what_ignores_sigterm_is_killed_after_the_grace(
     cluster: Cluster, started: list[subprocess.Popen[bytes]]
 ) -> None:
-    process = spawn(started, DEAF, "up-1:router")
-    time.sleep(0.5)
+    environment = {**os.environ, "K3REPRO_LAUNCH": "up-1:router"}
+    process = subprocess.Popen(DEAF, env=environment, start_new_session=True, stdout=subprocess.PIPE)
+    started.append(process)
+    assert process.stdout is not None and process.stdout.readline() == b"\n"  # deaf from here on
+    process.stdout.close()
     out = run(cluster, stop_script(cluster, "up-1", ["router"], 0.4, tombstone(cluster, "up-1")))
     assert out.split() == ["killed", "1", "left", "0"]
     assert process.wait(5) == -signal.SIGKILL
@@ -191,7 +194,42 @@ def test_state_survives_and_a_torn_file_is_named(monkeypatch: pytest.MonkeyPatch
     assert file.load() == written
     done = file.finish(written, {"seconds": 1})
     assert file.load() is None and json.loads(done.read_text())["down"] == {"seconds": 1}
+    assert not (tmp_path / "c" / "state.previous.json").exists()
     (tmp_path / "c" / "state.json").write_text('{"serve": ')
+    with pytest.raises(MachineError, match="cannot be read"):
+        file.load()
+
+
+BROKEN = ["", "[]", "{}", '{"serve":', "\x00\x00", "null", "up-1"]
+WRONG: list[dict[str, object]] = [
+    {"serve": "$(touch x)"}, {"serve": 7}, {"roles": [1]}, {"roles": {"router": {"host": "a"}}},
+    {"ports": ["; touch x"]}, {"facts": []}, {"timeline": "x"}, {"unknown": 1},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *BROKEN,
+        *(
+            json.dumps(asdict(State("up-1", "c", "t", "d", "new", "u", [1], 1.0, 1.0)) | item)
+            for item in WRONG
+        ),
+    ],
+)
+def test_an_unreadable_state_gives_way_to_the_one_before(
+    text: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("K3REPRO_STATE", str(tmp_path))
+    file, written = StateFile("c"), state()
+    written.event("workers", "starting")
+    file.save(written)
+    written.event("workers", "started")
+    file.save(written)
+    (tmp_path / "c" / "state.json").write_text(text)
+    found = file.load()
+    assert found is not None and found.serve == "up-1" and len(found.timeline) == 1
+    (tmp_path / "c" / "state.previous.json").unlink()
     with pytest.raises(MachineError, match="cannot be read"):
         file.load()
 

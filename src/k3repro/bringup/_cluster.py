@@ -189,6 +189,11 @@ def _frozen(fields: dict[str, Any], where: str) -> dict[str, Any]:
 
 def _check(cluster: Cluster) -> None:
     where = cluster.where
+    for what, words in (("engine", cluster.engine), ("router", cluster.router), ("image", (cluster.image,))):
+        for word in words:
+            _names.no_secret(
+                word.partition("=")[0] if "=" in word else "", word, f"{where}: container.{what}"
+            )
     for what in ("name", "recipe", "interface", "fabric_kind"):
         _names.host_name(getattr(cluster, what), f"{where}: {what}")
     for what in ("user", "job", "partition"):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from k3repro.bringup._cluster import Cluster, Node
+from k3repro.bringup._names import clean_environment
 from k3repro.bringup._plan import MARK
 from k3repro.bringup._script import STARTED
 from k3repro.errors import MachineError, MissingExtra
@@ -81,7 +82,7 @@ async def _spawn(argv: list[str], script: str, node: Node, timeout_s: float) -> 
     # A session of its own: Ctrl-C at the terminal must not cut a script in the middle.
     process = await asyncio.create_subprocess_exec(
         *argv, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
+        start_new_session=True, env=clean_environment(),
     )  # fmt: skip
     try:
         out, err = await asyncio.wait_for(process.communicate(script.encode()), timeout_s)
@@ -194,7 +195,7 @@ class Slurm:
             source.seek(0)
             process = await asyncio.create_subprocess_exec(
                 *self._srun(node, _command(mark)), stdin=source, stdout=output, stderr=output,
-                start_new_session=True,
+                start_new_session=True, env=clean_environment(),
             )  # fmt: skip
         end = asyncio.get_running_loop().time() + timeout_s
         while True:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from k3repro.bringup._names import hide
 from k3repro.bringup._plan import Launch, Plan
 from k3repro.capacity import BlockLaw, Engine, block_law, check_startup, parse_version
 from k3repro.errors import InputError
@@ -100,7 +101,7 @@ def read_facts(plan: Plan, logs: Mapping[str, str]) -> ServeFacts:
         kv = _kv(text, launch.role, findings)
         lanes += _lanes(launch, kv, law, plan)
         findings += _missing(launch, plan, len(kv), facts.moe, facts.graph)
-        lines += [line.strip() for line in text.splitlines() if "KV cache size" in line][:1]
+        lines += [hide(line.strip()) for line in text.splitlines() if "KV cache size" in line][:1]
     findings += [
         f"{lane.role} lane {lane.lane}: {lane.printed_tokens:,} tokens, predicted {lane.predicted_tokens:,}"
         for lane in lanes

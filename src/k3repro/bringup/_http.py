@@ -8,6 +8,8 @@ from typing import Any
 
 import aiohttp
 
+from k3repro.bringup._names import hide
+
 
 async def get(url: str, *, timeout_s: float = 5.0) -> tuple[int, str]:
     """Status and body of a GET; (0, why) when nothing answered."""
@@ -40,12 +42,12 @@ async def ask(url: str, model: str, *, tokens: int, prompt: str, timeout_s: floa
 
 def _read(status: int, text: str) -> tuple[str, str]:
     if status != 200:
-        return f"HTTP {status}: {text[:200]}", ""
+        return f"HTTP {status}: {hide(text[:200])}", ""
     try:
         choice: Any = json.loads(text)["choices"][0]
         return ("" if choice["finish_reason"] else "no finish_reason"), str(choice.get("text", ""))
     except (ValueError, KeyError, IndexError, TypeError):
-        return f"not a completion: {text[:200]}", ""
+        return f"not a completion: {hide(text[:200])}", ""
 
 
 async def canary(url: str, model: str, concurrency: int, *, timeout_s: float) -> list[str]:

@@ -6,6 +6,7 @@ Everything rendered is quoted as well; refusing is the first wall, quoting the s
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 from typing import Any
 
@@ -20,6 +21,33 @@ _PATH = re.compile(r"/[A-Za-z0-9_./+ '-]*")
 _SECRET = re.compile(
     r"(?i)(?:^|_)(?:TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY)(?:$|_)"
 )
+
+
+_USERINFO = re.compile(r"(?<=://)[^/\s@'\"]+@")
+_ASSIGNED = re.compile(
+    r"(?i)(?<![A-Za-z0-9])((?:[A-Za-z0-9]+_)*(?:api[_-]?key|access[_-]?key|token|secret|passw(?:or)?d)"
+    r"['\"]?\s*[=:]\s*)(\[?['\"]?)[^\s'\",\]})]+"
+)
+_BEARER = re.compile(r"(?i)\bbearer\s+\S+")
+
+
+def hide(text: str) -> str:
+    """`text` without keys, tokens and passwords: what nodes say is printed, stored and published."""
+    text = _BEARER.sub("[key]", _USERINFO.sub("", text))
+    text = _ASSIGNED.sub(r"\1\2[key]", text)
+    return re.sub(r"\S+", lambda word: "[key]" if looks_secret(word[0]) else word[0], text)
+
+
+def clean_environment() -> dict[str, str]:
+    """This process's variables without secrets: engines live for days, the router sends OPENAI_API_KEY on.
+
+    Slurm's own variables stay, its commands need them.
+    """
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith("SLURM_") or not (_SECRET.search(name) or _secret_value(value))
+    }
 
 
 def host_name(value: Any, where: str) -> str:
@@ -76,6 +104,10 @@ def no_secret(name: str, value: object, where: str) -> None:
     Raises:
         SpecError: a variable or option that names a secret, or a value that is one.
     """
-    if _SECRET.search(name.strip("-").replace("-", "_")) or looks_secret(str(value)):
+    if _SECRET.search(name.strip("-").replace("-", "_")) or _secret_value(str(value)):
         fix = "Weights are read from a local path and need no key; remove it."
         raise SpecError(f"{name} looks like a secret", where=where, fix=fix)
+
+
+def _secret_value(text: str) -> bool:
+    return looks_secret(text) or bool(_USERINFO.search(text))

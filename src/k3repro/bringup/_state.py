@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -15,7 +16,8 @@ from typing import Any
 from k3repro.bringup._cluster import Cluster, parse_cluster
 from k3repro.errors import MachineError
 
-_FILE = "state.json"
+_FILE, _BEFORE = "state.json", "state.previous.json"
+_SERVE = re.compile(r"[a-z0-9-]{1,40}")
 
 
 def state_folder(name: str) -> Path:
@@ -54,6 +56,21 @@ class State:
         return parse_cluster(self.cluster_text, f"{self.cluster} (as started)")
 
 
+def _read_state(path: Path) -> State:
+    """Raises ValueError or TypeError for anything but a state that scripts can be made from."""
+    state = State(**json.loads(path.read_text(encoding="utf-8")))
+    roles = state.roles if isinstance(state.roles, dict) else {"": None}
+    sound = (
+        isinstance(state.serve, str) and _SERVE.fullmatch(state.serve)
+        and all(isinstance(port, int) for port in state.ports)
+        and all(isinstance(entry, dict) and {"host", "log"} <= set(entry) for entry in roles.values())
+        and isinstance(state.timeline, list) and isinstance(state.facts, dict)
+    )  # fmt: skip
+    if not sound:
+        raise ValueError("its fields are not those of a serve")
+    return state
+
+
 class StateFile:
     """The state of one cluster on this machine, and the lock that keeps two commands apart."""
 
@@ -63,16 +80,21 @@ class StateFile:
     def load(self) -> State | None:
         """The state, None when nothing was started.
 
+        A file that cannot be read gives way to the one before it: same serve, one event earlier. Tear-down
+        stops every role of a serve, listed or not, so that this is enough.
+
         Raises:
-            MachineError: the file is not readable as a state.
+            MachineError: neither file is readable as a state.
         """
         path = self.folder / _FILE
         try:
-            return State(**json.loads(path.read_text(encoding="utf-8")))
+            return _read_state(path)
         except FileNotFoundError:
             return None
         except (ValueError, TypeError) as error:
-            fix = "Look at the nodes by hand, then remove the file."
+            with contextlib.suppress(OSError, ValueError, TypeError):
+                return _read_state(self.folder / _BEFORE)
+            fix = "Stop what `k3repro doctor` lists as leftovers on the nodes by hand, then remove the file."
             raise MachineError(f"the state cannot be read: {error}", where=str(path), fix=fix) from None
 
     def save(self, state: State) -> None:
@@ -84,6 +106,10 @@ class StateFile:
             json.dump(asdict(state), file, indent=1)
             file.flush()
             os.fsync(file.fileno())
+        before = self.folder / _BEFORE
+        before.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.link(path, before)
         fresh.replace(path)
 
     def finish(self, state: State, report: Mapping[str, Any]) -> Path:
@@ -94,6 +120,7 @@ class StateFile:
             json.dumps({**asdict(state), "down": report}, indent=1, default=str), encoding="utf-8"
         )
         (self.folder / _FILE).unlink()
+        (self.folder / _BEFORE).unlink(missing_ok=True)
         return done
 
     @contextlib.contextmanager

@@ -15,6 +15,7 @@ from k3repro.bringup._down import take_down
 from k3repro.bringup._executors import Executor, Result, allocate, make_executor
 from k3repro.bringup._facts import logs_script, metrics_urls, read_facts, split_logs
 from k3repro.bringup._http import canary, complete, get
+from k3repro.bringup._names import hide
 from k3repro.bringup._plan import ROUTER, Launch, Plan, make_plan
 from k3repro.bringup._router import router_flags_of
 from k3repro.bringup._script import launch_script, mark_of, router_help_script, router_script
@@ -109,7 +110,7 @@ class BringUp:
         result = await self.executor.run(node, router_help_script(cluster), timeout_s=300)
         flags = router_flags_of(result.out)
         if not flags:
-            said = (result.err or result.out).strip()[-200:]
+            said = hide((result.err or result.out).strip())[-200:]
             raise MachineError(f"the router does not print its options: {said}", where=node.host)
         self.plan = make_plan(self.plan.recipe, cluster, router_flags=flags)
         fatal = [item.flag for item in self.plan.substitutions if item.fatal]
@@ -325,7 +326,7 @@ def _launched(result: Result, role: str, node: Node) -> None:
     if result.code or "k3repro started" not in result.out:
         said = (result.err or result.out).strip().splitlines()
         raise MachineError(
-            f"{role} was not started: {said[-1] if said else f'exit {result.code}'}", where=node.host,
+            f"{role} was not started: {hide(said[-1]) if said else f'exit {result.code}'}", where=node.host,
             fix="Run `k3repro bringup plan` and try the command there by hand.",
         )  # fmt: skip
 

@@ -18,6 +18,7 @@ from typing import Any
 from k3repro.bringup._cluster import Cluster, Node
 from k3repro.bringup._executors import Executor, make_executor
 from k3repro.bringup._http import ask, canary, get
+from k3repro.bringup._names import hide
 from k3repro.bringup._state import State, StateFile
 from k3repro.bringup._watch import RoleStatus, fatal_name, read_status, status_script
 from k3repro.bringup.health import (
@@ -182,7 +183,7 @@ class Vigil:
         status, body = await get(f"{self.state.url}/health", timeout_s=10)
         if status == 200:
             return Advice("well")
-        what = f"{self.state.url}/health says {status or 'nothing'}: {body.strip()[:120]}"
+        what = f"{self.state.url}/health says {status or 'nothing'}: {hide(body.strip())[:120]}"
         return Advice("router-not-ready", what, "Engines stopped pinging, or the router died. " + RELAUNCH)
 
     async def _busy(self, sample: Sample) -> bool:

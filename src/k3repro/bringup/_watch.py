@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from k3repro.bringup._cluster import Cluster, Node
+from k3repro.bringup._names import hide
 from k3repro.bringup._plan import MARK, ROUTER, SERVE_LABEL
 from k3repro.bringup._script import mark_of, run_file
 from k3repro.serve.startup import FATAL
@@ -117,7 +118,7 @@ def read_status(node: Node, out: str) -> dict[str, RoleStatus]:
             status.adds.append(_ANSI.sub("", text))
         else:
             number, _, message = text.partition(":")
-            pair = (int(number) if number.isdigit() else 0, _ANSI.sub("", message).strip()[:300])
+            pair = (int(number) if number.isdigit() else 0, hide(_ANSI.sub("", message).strip())[:300])
             setattr(status, "first_error" if kind == "error" else "fatal", pair)
     return found
 
