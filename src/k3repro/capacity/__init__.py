@@ -6,46 +6,60 @@ from k3repro.capacity._caches import CacheLayer, cache_layers
 from k3repro.capacity._cells import Cell, nearest, published_cells
 from k3repro.capacity._discriminate import Rung, discriminating_rungs
 from k3repro.capacity._engine import Engine, parse_version
+from k3repro.capacity._knee import KNEE_GAIN, Knee, find_knee, knee
 from k3repro.capacity._law import Law, law_of
 from k3repro.capacity._line import LineFit, fit_line
 from k3repro.capacity._nmax import NMax, n_max
 from k3repro.capacity._request import Footprint, fit_footprint, pool_law, slot_limit, state_bytes, token_bytes
+from k3repro.capacity._roofline import ROOFLINES, Serving, bound_law, serving_of
 from k3repro.capacity._size import MOST_SECONDS, Sizing, Sla, cost, size
 from k3repro.capacity._startup import StartupCheck, blocks_of_gib, check_startup
+from k3repro.capacity._throughput import Throughput, compare, rank
 from k3repro.capacity._tree import Tree, evaluate, formula_text, variables_of
 
 __all__ = [
+    "KNEE_GAIN",
     "MOST_SECONDS",
+    "ROOFLINES",
     "BlockLaw",
     "CacheLayer",
     "Cell",
     "Engine",
     "Footprint",
+    "Knee",
     "Law",
     "LineFit",
     "NMax",
     "Rung",
+    "Serving",
     "Sizing",
     "Sla",
     "StartupCheck",
+    "Throughput",
     "Tree",
     "block_law",
     "block_law_of",
     "blocks_of_gib",
+    "bound_law",
     "cache_layers",
     "check_startup",
+    "compare",
     "cost",
     "discriminating_rungs",
     "evaluate",
+    "find_knee",
     "fit_footprint",
     "fit_line",
     "formula_text",
+    "knee",
     "law_of",
     "n_max",
     "nearest",
     "parse_version",
     "pool_law",
     "published_cells",
+    "rank",
+    "serving_of",
     "size",
     "slot_limit",
     "state_bytes",
