@@ -15,13 +15,16 @@ from k3repro.twin.calibration import calibrate, calibrated
 from k3repro.twin.fidelity import fidelity
 from k3repro.twin.waves import Session, lognormal, replay, simulate_wave
 
-PRINTED = Path(__file__).parents[2] / "artifacts" / "publications" / "amd-di-kimi-k3.toml"
+PUBLICATIONS = Path(__file__).parents[2] / "artifacts" / "publications"
+PRINTED = [PUBLICATIONS / f"amd-di-kimi-k3{part}.toml" for part in ("", "-memory")]
 
 
 @pytest.fixture(scope="module")
 def sealed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Artifact]]:
     store = Store(tmp_path_factory.mktemp("store"))
-    found = {artifact.name: artifact for artifact in transcribe(read_publication(PRINTED), store)}
+    found = {
+        artifact.name: artifact for file in PRINTED for artifact in transcribe(read_publication(file), store)
+    }
     found["twin-calibration"] = store.derive(calibrate, [found["published-decode"]], subject="twin")
     inputs = [found[name] for name in NEEDED]
     found["twin-fidelity"] = store.derive(fidelity, inputs, subject="twin")
@@ -29,7 +32,9 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Artif
     yield found
 
 
-NEEDED = ("twin-calibration", "published-decode", "published-capacity", "published-agentic")
+NEEDED = (
+    "twin-calibration", "published-decode", "published-capacity", "published-agentic", "published-memory",
+)  # fmt: skip
 
 
 def test_the_platforms_hold_what_the_derivation_gives(sealed: dict[str, Artifact]) -> None:
@@ -63,6 +68,46 @@ def test_no_error_stands_beside_a_cell_that_was_fitted(sealed: dict[str, Artifac
     assert all(row["why"] for row in cells if row["simulated"] is None)
     fitted = {row["cell"] for row in cells if row["relation"] == "in-sample" and row["platform"] == "mi300x"}
     assert fitted == {"con 32, MAX_NUM_SEQS 8"}
+
+
+def test_what_the_twin_misses_is_explained_and_not_fitted(sealed: dict[str, Artifact]) -> None:
+    cells, needed = (sealed["twin-fidelity"].rows(name) for name in ("cells", "needed"))
+    assert {(row["platform"], row["constant"]) for row in needed} == {
+        (name, constant)
+        for name in ("mi300x", "mi325x")
+        for constant in ("step_longest_ps", "prefill_pair_fs")
+    }
+    for row in needed:
+        assert getattr(platform(row["platform"]), row["constant"]) == 0, "the twin itself keeps neither"
+        assert row["times"] == row["value"] / row["least"] > 1
+        assert row["low"] < row["value"] < row["high"]
+    far = [row for row in cells if row["error"] is not None and abs(row["error"]) > 0.1]
+    assert far and all(row["why"] for row in far)
+    solved = {row["solved_on"] for row in needed}
+    names = {f"{row['source']}, {row['cell']}, {row['quantity']}" for row in cells}
+    assert solved <= names
+    for row in cells:
+        if f"{row['source']}, {row['cell']}, {row['quantity']}" in solved:
+            assert row["what_if_error"] is None and row["what_if"] == pytest.approx(row["printed"], rel=5e-3)
+    # One constant a platform, solved alone and on two thousand tokens, carries to a quarter million.
+    gaps = [row for row in cells if row["quantity"] == "itl_p50_ms" and "long" in row["regime"]]
+    assert len(gaps) == 6 and all(row["error"] < -0.8 for row in gaps)
+    assert all(abs(row["what_if_error"]) < 0.5 for row in gaps)
+    # And what is right at short context stays so.
+    short = [row for row in cells if row["source"] == "Table 4" and row["what_if_error"] is not None]
+    assert len(short) == 5 and all(abs(row["what_if_error"]) <= 0.1 for row in short)
+
+
+def test_a_class_tells_its_own_output_length(sealed: dict[str, Artifact]) -> None:
+    rows = [row for row in sealed["twin-fidelity"].rows("cells") if row["source"] == "Table 5"]
+    peak = {
+        row["quantity"]: row
+        for row in rows
+        if (row["cell"], row["platform"]) == ("throughput-peak", "mi325x")
+    }
+    assert peak["in_tokens_per_s"]["printed"] == 981 - 368
+    assert peak["in_tokens_per_s"]["implied_output"] == pytest.approx(1024 * 368 / (981 - 368))
+    assert abs(peak["in_tokens_per_s"]["error"]) < 0.05 < abs(peak["out_tokens_per_s"]["error"])
 
 
 def test_contradictions_are_of_the_publication_alone(sealed: dict[str, Artifact]) -> None:

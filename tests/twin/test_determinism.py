@@ -19,9 +19,10 @@ from k3repro.twin.calibration import calibrate
 from k3repro.twin.fidelity import fidelity
 
 store = Store(Path(sys.argv[1]))
-printed = {a.name: a for a in transcribe(read_publication(Path(sys.argv[2])), store)}
+files = [Path(name) for name in sys.argv[2:]]
+printed = {a.name: a for file in files for a in transcribe(read_publication(file), store)}
 fitted = store.derive(calibrate, [printed["published-decode"]], subject="twin")
-names = ("published-decode", "published-capacity", "published-agentic")
+names = ("published-decode", "published-capacity", "published-agentic", "published-memory")
 judged = store.derive(fidelity, [fitted, *(printed[name] for name in names)], subject="twin")
 gate = run_probe("needle-gate", target="twin:mi300x", store=store, seed=11, context=600, concurrency=(1, 8))
 rungs = run_probe(
@@ -34,12 +35,13 @@ sick = run_probe(
 for artifact in (fitted, judged, gate, rungs, sick):
     print(artifact.name, artifact.data)
 """
-PRINTED = Path(__file__).parents[2] / "artifacts" / "publications" / "amd-di-kimi-k3.toml"
+FOLDER = Path(__file__).parents[2] / "artifacts" / "publications"
+PRINTED = [str(FOLDER / f"amd-di-kimi-k3{part}.toml") for part in ("", "-memory")]
 
 
 def _digests(folder: Path, **environment: str) -> str:
     env = {**os.environ, **environment}
-    command = [sys.executable, "-c", PROGRAM, str(folder), str(PRINTED)]
+    command = [sys.executable, "-c", PROGRAM, str(folder), *PRINTED]
     return subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout
 
 

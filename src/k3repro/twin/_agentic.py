@@ -6,15 +6,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from k3repro.store import Artifact
+from k3repro.twin._cells import cell_row
 from k3repro.twin._core import Flight
 from k3repro.twin._platform import Platform
-from k3repro.twin.waves import Session, lognormal, replay
+from k3repro.twin.waves import Session, lognormal, replay, simulate_wave
 from k3repro.units import quantile
 
-__all__ = ["replay_cells"]
+__all__ = ["replay_cells", "replay_figures"]
 
 WINDOW_NS = 900_000_000_000
 _TURNS = 4000
+_UNKNOWN = "the corpus is recorded and its lengths are not printed"
 
 
 def replay_cells(specs: Mapping[str, Platform], agentic: Artifact) -> Iterator[dict[str, Any]]:
@@ -22,26 +24,45 @@ def replay_cells(specs: Mapping[str, Platform], agentic: Artifact) -> Iterator[d
 
     Input lengths are lognormal through the corpus median and the run's own p99, output lengths through the
     corpus median and p99; the printed cache hit is taken as given, think time is not printed and left out.
+    Of the recorded corpus no lengths are printed, see `_recorded`.
     """
     corpora = {row["profile"]: row for row in agentic.rows("corpora")}
     for row in agentic.rows("replays"):
-        corpus = corpora[row["profile"]]
-        unknown = corpus["input_p50"] is None
-        done = [] if unknown else _run(specs[row["platform"]], row, corpus)
-        why = "the corpus is recorded and its lengths are not printed" if unknown else None
-        simulated = _figures(done) if done else {}
+        corpus, spec = corpora[row["profile"]], specs[row["platform"]]
+        recorded = corpus["input_p50"] is None
+        simulated = _recorded(spec, row) if recorded else replay_figures(spec, row, corpus)
         for quantity, unit in (
             ("ttft_p50_s", "s"),
             ("itl_p50_ms", "ms"),
             ("active_tokens_per_s", "tokens/s"),
         ):
-            yield {
-                "platform": row["platform"], "source": "Table 7",
-                "cell": f"{row['profile']}, con {row['concurrency']}", "quantity": quantity,
-                "regime": "agentic, short" if row["profile"] == "small" else "agentic, long context",
-                "unit": unit, "printed": row[quantity], "simulated": simulated.get(quantity),
-                "relation": "held-out", "why": why,
-            }  # fmt: skip
+            known = simulated.get(quantity)
+            yield cell_row(
+                row["platform"], "Table 7", f"{row['profile']}, con {row['concurrency']}", quantity,
+                "agentic, short" if row["profile"] == "small" else "agentic, long context", unit,
+                row[quantity], known, why=_UNKNOWN if known is None else None,
+            )  # fmt: skip
+
+
+def _recorded(spec: Platform, row: Mapping[str, Any]) -> dict[str, float]:
+    """What is known without lengths: inter-token latency at the longest input, which bounds it from above.
+
+    A run that completed one request printed that request's own input, so its first token is known as well.
+    """
+    prompt = round(row["input_p99"])
+    wave = simulate_wave(spec, 1, prompt, 2)
+    found = {"itl_p50_ms": (wave.last_ns[0] - wave.first_ns[0]) / 1e6}
+    if row["requests"] == 1:
+        missed = prompt - prompt * round(row["cache_hit"]) // 100
+        (flight,) = replay(spec, [Session(((prompt, prompt - missed, 2),))], 1, WINDOW_NS)
+        found["ttft_p50_s"] = (flight.times[0] - flight.arrival_ns) / 1e9
+    return found
+
+
+def replay_figures(spec: Platform, row: Mapping[str, Any], corpus: Mapping[str, Any]) -> dict[str, float]:
+    """First token, inter-token latency and active rate of one replay of a corpus with printed lengths."""
+    done = _run(spec, row, corpus)
+    return _figures(done) if done else {}
 
 
 def _run(spec: Platform, row: Mapping[str, Any], corpus: Mapping[str, Any]) -> list[Flight]:

@@ -27,6 +27,12 @@ _PREFILL_END, _READY, _ARRIVED, _PREFILL_START, _BOUNDARY, _EXPIRY = range(6)
 _Work = tuple[list[Flight], list[tuple[Flight, int]], int]
 
 
+def _pairs(share: tuple[Flight, int]) -> int:
+    """Pairs of tokens that a chunk just taken attends over: each token sees what stands before it."""
+    flight, tokens = share
+    return tokens * (flight.prompt_tokens - flight.prefill_left) - tokens * tokens // 2
+
+
 class Core:
     """Lanes, blocks, slots, queues and steps of one 2P2D serve."""
 
@@ -220,7 +226,8 @@ class Core:
         if not total:
             self._prefill_active = False
             return
-        cost = self._jitter.apply(self.costs.prefill_step(total))
+        pairs = sum(map(_pairs, shares)) if self.platform.prefill_pair_fs else 0
+        cost = self._jitter.apply(self.costs.prefill_step(total, pairs))
         self._push(now + cost, _PREFILL_END, (finished, shares, now))
 
     def _prefill_end(self, now: int, work: _Work) -> None:

@@ -28,19 +28,25 @@ class Costs:
         self._context_ps = platform.step_context_ps
         self._reference = platform.c0_prompt_tokens
 
-    def decode_step(self, running: int, context: int) -> int:
-        """One decode step of the pool: `running` sequences, `context` tokens in the fullest lane.
+    def decode_step(self, running: int, context: int, longest: int = 0) -> int:
+        """One decode step of the pool: `running` sequences, `context` tokens in the fullest lane, `longest`
+        in the longest sequence.
 
         The wall law was measured at `c0_prompt_tokens` of context, so only what lies above costs extra.
         """
         cost = self._floor + self._sequence * (running - 1)
         if context > self._reference:
             cost += (context - self._reference) * self._context_ps // 1000
+        if longest > self._reference:
+            cost += (longest - self._reference) * self._platform.step_longest_ps // 1000
         return cost
 
-    def prefill_step(self, tokens: int) -> int:
-        """One prefill step of the pool over `tokens` tokens of all lanes."""
-        return self._platform.prefill_step_ns + self._platform.prefill_token_ns * tokens
+    def prefill_step(self, tokens: int, pairs: int = 0) -> int:
+        """One prefill step of the pool over `tokens` tokens of all lanes, which attend to `pairs` others."""
+        spec = self._platform
+        return (
+            spec.prefill_step_ns + spec.prefill_token_ns * tokens + spec.prefill_pair_fs * pairs // 1_000_000
+        )
 
     def recompute(self, tokens: int) -> int:
         """A preempted request's cache computed again on its decode lane, a chunk a step."""

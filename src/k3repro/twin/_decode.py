@@ -25,6 +25,8 @@ __all__ = ["DecodePool"]
 _PRUNE_AT = 4096
 # Context grows by a token a step; a span this long keeps that within thousandths of a step's cost.
 _LONGEST_SPAN = 1024
+# Where a token of context costs microseconds, that takes shorter ones.
+_SHORT_SPAN = 64
 
 
 class DecodePool:
@@ -46,6 +48,7 @@ class DecodePool:
         self.leaving = 0
         self.epoch = 0
         self._slots = platform.max_num_seqs
+        self._by_longest = bool(platform.step_longest_ps)
         self._pages = pages
         self._costs = costs
         self._jitter = jitter
@@ -242,12 +245,15 @@ class DecodePool:
             self._span_steps, self._spans = [step], [(step, now, 1)]
             return None
         context = max(base + count * step for base, count in zip(self._base, self.lane_running, strict=True))
-        cost = self._jitter.apply(self._costs.decode_step(self.running, context))
+        longest = 0
+        if self._by_longest:
+            longest = step + max(flight.prompt_tokens - flight.first_step for _, _, flight in self._finishes)
+        cost = self._jitter.apply(self._costs.decode_step(self.running, context, longest))
         self._span_steps.append(step)
         self._spans.append((step, now, cost))
         if len(self._spans) > _PRUNE_AT:
             self._prune()
-        until = min(self._finishes[0][0], step + _LONGEST_SPAN)
+        until = min(self._finishes[0][0], step + (_LONGEST_SPAN if not self._by_longest else _SHORT_SPAN))
         if self._grows:
             until = min(until, max(step + 1, self._grows[0][0]))
         return now + (until - step) * cost

@@ -28,7 +28,8 @@ class Platform:
     The expert all-to-all keeps the lanes of a pool in lockstep, so a step has one cost (`_costs.py`).
     `graph` is the decode graph mode (full, piecewise, none), `native_graph` that of the calibration;
     `readback` the barrier of a handoff (multi, single, fence, off); `defect` switches defects on
-    (`NAME=RATE`, comma between; `k3repro twin defects` lists them).
+    (`NAME=RATE`, comma between; `k3repro twin defects` lists them). `step_longest_ps` and `prefill_pair_fs`
+    are off (0): no cell of the calibration shows them, the fidelity table says what others would need.
     """
 
     name: str
@@ -60,13 +61,17 @@ class Platform:
     room_bytes: int
     readback: str = "multi"
     defect: str = ""
+    step_longest_ps: int = 0
+    prefill_pair_fs: int = 0
 
     @property
     def handoff_ns(self) -> int:
         """Prefill end to decode reservation: what is left of C0 once gathering, one prefill step and the
         wire time of the sweep's prompt are taken off.
         """
-        prefill = self.prefill_step_ns + self.prefill_token_ns * self.c0_prompt_tokens
+        tokens = self.c0_prompt_tokens
+        prefill = self.prefill_step_ns + self.prefill_token_ns * tokens
+        prefill += self.prefill_pair_fs * (tokens * tokens // 2) // 1_000_000
         return self.c0_ns - self.gather_ns - prefill - self.wire_ns
 
     @property

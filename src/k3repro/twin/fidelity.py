@@ -3,20 +3,25 @@
 Held-out cells carry an error, cells the constants were fitted to do not (their residuals are in
 twin-calibration). Table 2 is no cell: it says nothing of the timeout that made a wave fail, so the twin's
 answer is a function of it, with what the blocks admit and what still finishes kept apart.
+
+Where held-out cells are far off, the table `needed` says which constant would have to have which value,
+solved on one cell each; `what_if` columns say what every other cell would then be. The twin keeps neither.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from k3repro.errors import InputError
 from k3repro.store import Artifact, Column, Schema, Table, derivation
 from k3repro.twin._agentic import replay_cells
+from k3repro.twin._cells import Cell, classes, envelope, latency, long_waves, slots
 from k3repro.twin._consistency import contradictions
+from k3repro.twin._needs import UNEXPLAINED, name_of, needs, reason, with_needs
 from k3repro.twin._paging import paging
 from k3repro.twin._platform import Platform
-from k3repro.twin.calibration import ISL, OSL, QUANTITIES, SLOT_CELL, calibrated
+from k3repro.twin.calibration import calibrated
 from k3repro.twin.waves import simulate_wave
 from k3repro.units import quantile
 
@@ -38,7 +43,15 @@ CELLS = Table(
         Column("relation", "VARCHAR", doc="in-sample or held-out"),
         Column("error", "DOUBLE", doc="simulated / printed - 1, of held-out cells only"),
         Column("contradicted", "VARCHAR", doc="printed rows that cannot be true together with this one"),
-        Column("why", "VARCHAR"),
+        Column("what_if", "DOUBLE", doc="simulated with the constants of the table needed"),
+        Column(
+            "what_if_error",
+            "DOUBLE",
+            doc="what_if / printed - 1; NULL where a constant was solved on the cell",
+        ),
+        Column("asked_output", "INT64", doc="output tokens a request, of cells of Table 5"),
+        Column("implied_output", "DOUBLE", doc="the same, from the row's own columns"),
+        Column("why", "VARCHAR", doc="why the twin is off or silent, where it is"),
     ),
     key=("platform", "source", "cell", "quantity"),
     doc="One row a printed cell.",
@@ -53,6 +66,11 @@ SUMMARY = Table(
         Column("median_error", "DOUBLE", doc="median of absolute errors of held-out cells"),
         Column("worst_error", "DOUBLE", doc="largest absolute error, with its sign"),
         Column("worst_cell", "VARCHAR"),
+        Column(
+            "what_if_median", "DOUBLE", doc="median of absolute errors with the constants of the table needed"
+        ),
+        Column("n_unexplained", "INT64", doc="cells that the constants of the table needed leave far off"),
+        Column("why", "VARCHAR", doc="what would have to be true for the printed cells that are far off"),
     ),
     key=("source", "platform", "regime"),
     doc="Held-out errors by table, platform and regime; there is no total, regimes are not averaged.",
@@ -91,8 +109,30 @@ ROWS = Table(
     key=("source", "platform", "cell", "quantity"),
     doc="Printed rows whose columns cannot all be true, whatever the serve did.",
 )
-SCHEMA = Schema((CELLS, SUMMARY, GRID, ROWS))
-Cell = dict[str, Any]
+NEEDED = Table(
+    "needed",
+    (
+        Column("platform", "VARCHAR"),
+        Column("constant", "VARCHAR", doc="field of k3repro.twin.Platform, 0 in the twin"),
+        Column(
+            "value", "INT64", doc="that brings the twin to the printed cell, in the unit its name ends with"
+        ),
+        Column("low", "INT64", doc="the same at the lower end of the rounding of the printed cell"),
+        Column("high", "INT64", doc="the same at the upper end"),
+        Column("solved_on", "VARCHAR", doc="the printed cell"),
+        Column("printed", "DOUBLE"),
+        Column("unit", "VARCHAR"),
+        Column("least", "DOUBLE", doc="the same constant if the hardware ran at its peak"),
+        Column("times", "DOUBLE", doc="value / least"),
+        Column("argument", "VARCHAR", doc="what the constant stands for, and what speaks for it"),
+    ),
+    key=("platform", "constant"),
+    doc="What would have to be true: constants no calibration cell shows, each solved on one held-out cell.",
+)
+SCHEMA = Schema((CELLS, SUMMARY, GRID, ROWS, NEEDED))
+INPUTS = (
+    "twin-calibration", "published-decode", "published-capacity", "published-agentic", "published-memory",
+)  # fmt: skip
 
 
 @derivation(name="twin-fidelity", schema=SCHEMA)
@@ -103,108 +143,45 @@ def fidelity(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str, A
         InputError: an input is missing.
     """
     by_name = {artifact.name: artifact for artifact in inputs}
-    needed = ("twin-calibration", "published-decode", "published-capacity", "published-agentic")
-    if missing := [name for name in needed if name not in by_name]:
+    if missing := [name for name in INPUTS if name not in by_name]:
         raise InputError(f"no {', '.join(missing)} among the inputs")
     decode = by_name["published-decode"]
     specs = {name: calibrated(by_name["twin-calibration"], name) for name in ("mi300x", "mi325x")}
     found = contradictions(decode)
-    cells = [
-        *_latency(specs["mi325x"], decode), *_slots(specs["mi300x"], decode), *_envelope(specs, decode),
-        *_classes(specs, decode), *replay_cells(specs, by_name["published-agentic"]),
-    ]  # fmt: skip
-    for cell in cells:
-        _judge(cell, found)
+    cells = _cells(specs, by_name)
+    needed = needs(specs, by_name["published-agentic"], by_name["published-memory"])
+    for cell, other in zip(cells, _cells(with_needs(specs, needed), by_name), strict=True):
+        _judge(cell, other, found, needed)
     return {
         "cells": cells,
         "summary": list(_summary(cells)),
+        "needed": needed,
         "grid": list(_grid(specs, by_name["published-capacity"])),
         "contradictions": found,
     }
 
 
-def cell_row(
-    platform: str, source: str, cell: str, quantity: str, regime: str, unit: str, printed: float,
-    simulated: float | None, relation: str = "held-out", why: str | None = None,
-) -> Cell:  # fmt: skip
-    """One row of the table of cells, before it is judged."""
-    return {
-        "platform": platform, "source": source, "cell": cell, "quantity": quantity, "regime": regime,
-        "unit": unit, "printed": printed, "simulated": simulated, "relation": relation, "why": why,
-    }  # fmt: skip
+def _cells(specs: Mapping[str, Platform], inputs: Mapping[str, Artifact]) -> list[Cell]:
+    decode = inputs["published-decode"]
+    return [
+        *latency(specs["mi325x"], decode), *slots(specs["mi300x"], decode), *envelope(specs, decode),
+        *classes(specs, decode), *long_waves(specs, inputs["published-memory"]),
+        *replay_cells(specs, inputs["published-agentic"]),
+    ]  # fmt: skip
 
 
-def _judge(cell: Cell, found: Sequence[Mapping[str, Any]]) -> None:
+def _judge(
+    cell: Cell, other: Cell, found: Sequence[Mapping[str, Any]], needed: Sequence[Mapping[str, Any]]
+) -> None:
     known = cell["simulated"] is not None and cell["relation"] == "held-out"
     cell["error"] = cell["simulated"] / cell["printed"] - 1 if known else None
+    cell["what_if"] = other["simulated"]
+    free = known and name_of(cell) not in {row["solved_on"] for row in needed}
+    cell["what_if_error"] = other["simulated"] / cell["printed"] - 1 if free else None
+    cell["why"] = cell["why"] or reason(cell)
     keys = ("source", "platform", "cell", "quantity")
     clash = [row for row in found if all(row[key] == cell[key] for key in keys)]
     cell["contradicted"] = clash[0]["argument"] if clash else None
-
-
-def _regime(concurrency: int, slots: int) -> str:
-    if concurrency > slots:
-        return "slots"
-    return "floor" if concurrency <= 8 else "prefill queue"
-
-
-def _latency(spec: Platform, decode: Artifact) -> Iterator[Cell]:
-    for row in decode.rows("latency"):
-        wave = simulate_wave(spec, row["concurrency"], ISL, OSL)
-        for quantity, (unit, take) in QUANTITIES.items():
-            yield cell_row(
-                row["platform"], "Table 3", f"con {row['concurrency']}", quantity,
-                _regime(row["concurrency"], spec.slots), unit, row[quantity], take(wave), "in-sample",
-            )  # fmt: skip
-
-
-def _slots(spec: Platform, decode: Artifact) -> Iterator[Cell]:
-    for row in decode.rows("slots"):
-        key = (row["concurrency"], row["max_num_seqs"])
-        chosen = spec.with_overrides({"max_num_seqs": str(row["max_num_seqs"])})
-        wave = simulate_wave(chosen, row["concurrency"], ISL, OSL)
-        yield cell_row(
-            "mi300x", "Table 4", f"con {key[0]}, MAX_NUM_SEQS {key[1]}", "out_tokens_per_s",
-            _regime(key[0], chosen.slots), "tokens/s", row["out_tokens_per_s"], wave.tokens_per_s,
-            "in-sample" if key == SLOT_CELL else "held-out",
-        )  # fmt: skip
-
-
-def _envelope(specs: Mapping[str, Platform], decode: Artifact) -> Iterator[Cell]:
-    for row in decode.rows("envelope"):
-        spec, quantity = specs[row["platform"]], row["quantity"]
-        wave = simulate_wave(spec, row["concurrency"], ISL, OSL)
-        alone = simulate_wave(spec, 1, ISL, OSL)
-        simulated = {
-            "wall": wave.wall_s,
-            "throughput": wave.tokens_per_s,
-            "wall_over_floor": wave.wall_s / alone.wall_s,
-            "throughput_over_single": wave.tokens_per_s / alone.tokens_per_s,
-        }[quantity]
-        yield cell_row(
-            row["platform"], "The Concurrency Envelope", f"con {row['concurrency']}", quantity,
-            _regime(row["concurrency"], spec.slots), row["unit"], row["value"], simulated,
-        )  # fmt: skip
-
-
-def _classes(specs: Mapping[str, Platform], decode: Artifact) -> Iterator[Cell]:
-    for row in decode.rows("classes"):
-        spec = specs[row["platform"]]
-        wave = simulate_wave(spec, row["concurrency"], row["isl"], row["osl"])
-        total = wave.tokens_per_s * (row["isl"] + row["osl"]) / row["osl"]
-        long = row["isl"] >= 32_000
-        regime = "long context" if long else _regime(row["concurrency"], spec.slots)
-        for quantity, simulated in (("out_tokens_per_s", wave.tokens_per_s), ("total_tokens_per_s", total)):
-            yield cell_row(
-                row["platform"],
-                "Table 5",
-                row["class"],
-                quantity,
-                regime,
-                "tokens/s",
-                row[quantity],
-                simulated,
-            )
 
 
 def _summary(cells: Sequence[Cell]) -> Iterator[Cell]:
@@ -220,7 +197,19 @@ def _summary(cells: Sequence[Cell]) -> Iterator[Cell]:
             "source": source, "platform": name, "regime": regime, "n_cells": len(members),
             "median_error": quantile(errors, 0.5), "worst_error": worst["error"],
             "worst_cell": f"{worst['cell']}, {worst['quantity']}",
+            "what_if_median": _median(cell["what_if_error"] for cell in members),
+            "n_unexplained": sum((cell["why"] or "").endswith(UNEXPLAINED) for cell in members),
+            "why": "; ".join(sorted({_base(cell["why"]) for cell in members if cell["why"]})) or None,
         }  # fmt: skip
+
+
+def _base(why: str) -> str:
+    return why.removesuffix(UNEXPLAINED)
+
+
+def _median(errors: Iterable[float | None]) -> float | None:
+    known = [abs(error) for error in errors if error is not None]
+    return quantile(known, 0.5) if known else None
 
 
 def _grid(specs: Mapping[str, Platform], capacity: Artifact) -> Iterator[Cell]:
