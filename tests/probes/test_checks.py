@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from k3repro.client import Outcome, RequestRecord
+from k3repro.probes.attend import Headroom
 from k3repro.probes.checks import summarise, verdict
 from k3repro.probes.plan import Rung, estimate
 
@@ -53,6 +55,19 @@ def test_every_defect_has_its_reason() -> None:
     assert "came from a prefix cache" in reasons([record(n, cached_tokens=200) for n in range(8)])
     assert "client-bound" in reasons(clean, share=0.9)
     assert reasons(clean, share=0.1) == ""
+
+
+def test_a_late_client_spoils_measured_times_and_nothing_else() -> None:
+    """A needle that came late is the same needle; a canary says that the serve works, not how fast."""
+    late, clean = Headroom(lags=[1.0] * 1000), [record(n) for n in range(8)]
+
+    def found(rung: Rung, timed: bool) -> dict[str, Any]:
+        return summarise(rung, 0, clean, client_share=0.9, headroom=late, timed=timed)
+
+    assert len(found(RUNG, True)["reasons"]) == 2
+    for rung, timed in ((RUNG, False), (replace(RUNG, measured=False), True)):
+        row = found(rung, timed)
+        assert row["valid"] and row["client_lag_s"] == 1.0 and row["client_share"] == 0.9
 
 
 def test_load_that_was_not_delivered_is_seen() -> None:

@@ -11,7 +11,7 @@ from k3repro.errors import InvalidRun
 from k3repro.probes import Bar, Lines, Rung, choose
 from k3repro.probes.interrupt import Interrupt
 from k3repro.probes.plan import whole
-from k3repro.probes.progress import sparkline
+from k3repro.probes.progress import Live, Pace, sparkline
 
 RUNGS = whole([Rung("con=4", 4, 4, 100, 10)])
 
@@ -49,6 +49,37 @@ def test_an_invalid_rung_says_why_and_a_rung_without_times_does_not_break() -> N
 def test_a_pipe_gets_lines_and_a_chart_stays_in_bounds() -> None:
     assert type(choose(io.StringIO())) is Lines
     assert sparkline([0, 4, 8]) == "▁▅█" and sparkline([]) == "" and sparkline([0.0]) == "▁"
+
+
+def test_a_notebook_shows_a_table_a_chart_and_an_eta_while_it_runs_and_keeps_no_times() -> None:
+    shown: list[str] = []
+    now = [0.0]
+    live = Live(shown.append, clock=lambda: now[0])
+    live.begin("envelope", RUNGS)
+    now[0] = 33.0
+    total = sum(rung.requests for rung in RUNGS)
+    for rung in RUNGS:
+        live.started(rung)
+        live.finished(row(rung))
+    assert any("now: con=4" in text for text in shown)
+    partial = next(text for text in shown if f"{total - 5} of {total} requests" in text)
+    assert "tok/s █" in partial and "4/4" in partial and "0:00:33, ETA 0:00:15" in partial
+    live.end({"ok": True, "reasons": []})
+    assert shown[-1].endswith("valid") and "ETA" not in shown[-1] and "tok/s █" in shown[-1]
+    assert shown[-1].count("4/4") == 3
+
+
+def test_before_anything_ended_the_eta_is_unknown() -> None:
+    assert Pace(7, lambda: 1.0).text() == "0 of 7 requests, 0:00:00, ETA unknown"
+
+
+@pytest.mark.parametrize("kind", [Lines, Bar])
+def test_a_run_that_broke_off_ends_without_a_verdict(kind: type[Lines]) -> None:
+    stream = io.StringIO()
+    progress = kind(stream)
+    progress.begin("envelope", RUNGS)
+    progress.end(None)
+    assert "valid" not in stream.getvalue()
 
 
 class Notes(Lines):

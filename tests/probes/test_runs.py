@@ -16,7 +16,7 @@ from lies import Lie, each
 
 from k3repro.client import Outcome
 from k3repro.errors import GateFailed, InvalidRun, UsageError
-from k3repro.probes import Silent, estimate_probe, fit_wall_law, run_probe
+from k3repro.probes import Silent, _run, estimate_probe, fit_wall_law, run_probe
 from k3repro.store import Artifact, Store
 
 SMALL = {"context": 2000, "concurrency": (1, 4, 8)}
@@ -177,6 +177,27 @@ def test_a_resumed_twin_run_that_differs_is_set_aside(store: Store, lying: Calla
     with pytest.raises(InvalidRun, match="other rows than it had committed"):
         gate(store)
     assert list((store.root / ".quarantine").iterdir())
+
+
+def test_a_run_resumed_on_another_serve_says_that_it_is_stitched_and_gates_nothing(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stop(Silent):
+        def finished(self, row: Any, *, resumed: bool = False) -> None:
+            if row["rung"] == "gate-0-con=1":
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_probe("needle-gate", target=TWIN, store=store, progress=Stop(), **SMALL)
+    real = _run.serve_facts
+    monkeypatch.setattr(_run, "serve_facts", lambda target: real(target) | {"id": "serve-relaunched"})
+    found = gate(store)
+    first, second = found.verdict["serves"]
+    assert first != second == "serve-relaunched" == found.serve["id"] and found.serve["stitched"] == [first]
+    assert not found.verdict["ok"] and found.verdict["standing"] == "stitched from 2 serves"
+    assert found.verdict["reasons"][0].startswith("stitched from 2 serves")
+    with pytest.raises(GateFailed):
+        run_probe("envelope", target=TWIN, store=store, concurrency=(1,), osl=4)
 
 
 def test_the_canary_keeps_a_ladder_off_a_degraded_serve(

@@ -71,6 +71,7 @@ _HELP = {
     "max_tokens": "Token cap of a reply.",
     "max_rate": "Failure rate the gate has to rule out at 95 % (1%); asks for as many needles as that takes.",
     "reuse": "Needles per place in flight; 4 separates a transport race from a recycled state.",
+    "form": "How a prompt ends: asked (a question), or primed (the start of the answer, for small models).",
     "experiment": "A named experiment, never a gate: repetitive-filler.",
     "shape": "Request shapes, comma list of [NAME:]ISL/OSL[@CONCURRENCY].",
     "users": "Users, each with one request in flight; one rung each.",
@@ -203,7 +204,10 @@ _SHOWN = ("rungs", "cells", "effect", "slots", "limits", "recall", "points", "re
 def _print(artifact: Artifact) -> None:
     verdict = artifact.verdict
     click.echo(f"{artifact.name}@{artifact.subject}  {artifact.tier}  seal {artifact.seal[:12]}")
-    click.echo(verdict.get("power", "") or ("valid" if verdict["ok"] else "NOT valid"))
+    state = (
+        "valid" if verdict["ok"] else "NOT valid, tainted for good" if verdict.get("tainted") else "NOT valid"
+    )
+    click.echo("; ".join(filter(None, (state, verdict.get("power", "")))))
     for reason in verdict["reasons"]:
         click.echo(f"  {reason}")
     for key in _TOLD:
@@ -290,7 +294,7 @@ def _command(name: str) -> click.Command:
     doc = (module.__doc__ or "").strip()
     lines = [f"  k3repro probe {name} {example}" for example in _EXAMPLES[name]]
     text = "\n".join([doc, "", "\b", "Examples:", *lines])
-    short = doc.splitlines()[0].partition(": ")[2]
+    short = doc.partition("\n\n")[0].replace("\n", " ").partition(": ")[2]
     return click.command(name, help=text, short_help=short[:1].upper() + short[1:])(callback)
 
 

@@ -22,13 +22,14 @@ from k3repro.probes import (
     self_consistency,
     slots,
 )
+from k3repro.probes._bounds import check_bounds
 from k3repro.probes._instrument import instrument
 from k3repro.probes._session import Session
 from k3repro.probes.agentic import replay
 from k3repro.probes.confirmation import SEEN_ON_ONE, earlier_runs, require_fresh, seal_confirmation
 from k3repro.probes.crosscheck import server_reasons, witness
 from k3repro.probes.interrupt import Interrupt
-from k3repro.probes.plan import as_parameters, estimate, whole
+from k3repro.probes.plan import as_parameters, estimate, require_room, whole
 from k3repro.probes.pricing import price
 from k3repro.probes.progress import Progress, Silent
 from k3repro.probes.serve_facts import serve_facts as serve_facts
@@ -58,14 +59,16 @@ def parameters_of(name: str, values: Mapping[str, Any]) -> Any:
     """The frozen Parameters of a probe; lists become tuples, what is not given keeps its default.
 
     Raises:
-        UsageError: a parameter that the probe does not have.
+        UsageError: a parameter that the probe does not have, or a number out of bounds.
     """
     probe = probe_named(name)
     known = {field.name for field in dataclasses.fields(probe.Parameters)}
     if unknown := set(values) - known:
         fix = f"It has {', '.join(sorted(known))}."
         raise UsageError(f"{name} has no parameter {', '.join(sorted(unknown))}", fix=fix)
-    return probe.Parameters(**{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()})
+    chosen = probe.Parameters(**{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()})
+    check_bounds(chosen)
+    return chosen
 
 
 def resolved(name: str, target: str, values: Mapping[str, Any]) -> Any:
@@ -122,7 +125,11 @@ def run_probe(
     store, progress = store or Store(), progress or Silent()
     if confirm:
         return _confirm(name, target, store, progress, unsafe=unsafe, model=model)
+    planned = probe.plan(
+        chosen
+    )  # what cannot be planned is refused before a gate of ten minutes is asked for
     with Interrupt(progress).watch() as interrupt, open_target(target, seed=seed, model=model) as opened:
+        require_room(planned, opened.max_model_len, opened.subject)
         serve = serve_facts(opened)
         gate = passing_gate(store, opened.subject, serve["id"]) if probe.PERFORMANCE and not unsafe else None
         if probe.PERFORMANCE and gate is None and not unsafe:
@@ -137,9 +144,18 @@ def run_probe(
         )  # fmt: skip
         with store.begin(header, probe.SCHEMA) as run:
             tested = instrument(opened)
+            earlier = _earlier_serves(run, serve["id"])
             run.serve.update(serve | {"instrument": tested.as_dict() if tested else {"clock": "virtual"}})
-            session = Session(opened, run, progress, interrupt, seed=seed, selftest=tested)
-            return _carry_out(probe, chosen, session, run, unsafe)
+            session = Session(
+                opened, run, progress, interrupt, seed=seed, selftest=tested, timed=probe.PERFORMANCE
+            )
+            return _carry_out(probe, chosen, session, run, unsafe, earlier)
+
+
+def _earlier_serves(run: Run, serve: str) -> list[str]:
+    """Serves that other waves of a resumed run came from: what is drawn from it is stitched, and says so."""
+    known = [*run.serve.get("stitched", []), *([run.serve.get("id")] if run.waves else [])]
+    return [found for found in dict.fromkeys(known) if found and found != serve]
 
 
 def _confirm(
@@ -162,9 +178,13 @@ def _confirm(
     return seal_confirmation(store, [*before, again])
 
 
-def _carry_out(probe: ModuleType, chosen: Any, session: Session, run: Run, unsafe: bool) -> Artifact:
+def _carry_out(
+    probe: ModuleType, chosen: Any, session: Session, run: Run, unsafe: bool, earlier: list[str]
+) -> Artifact:
     session.progress.begin(probe.NAME, whole(probe.plan(chosen)))
-    verdict: dict[str, Any] = {"ok": False, "reasons": ["stopped"]}
+    if earlier:
+        run.serve["stitched"] = earlier
+    verdict: dict[str, Any] | None = None
     try:
         session.recover()
         verdict = judge(probe, chosen, session, run)
@@ -174,7 +194,13 @@ def _carry_out(probe: ModuleType, chosen: Any, session: Session, run: Run, unsaf
         reasons = ["unsafe: measured without a passing needle-gate", *verdict["reasons"]]
         verdict |= {"ok": False, "tainted": True, "reasons": reasons}
     run.serve.update(serve_facts(session.target))
-    verdict |= {"standing": SEEN_ON_ONE, "serves": [run.serve["id"]]}
+    serves = [*earlier, run.serve["id"]]
+    standing = SEEN_ON_ONE
+    if earlier:
+        standing = f"stitched from {len(serves)} serves"
+        reasons = [f"{standing}: the run was resumed on another serve than it began on", *verdict["reasons"]]
+        verdict |= {"ok": False, "reasons": reasons}
+    verdict |= {"standing": standing, "serves": serves}
     return run.seal(verdict)
 
 

@@ -11,7 +11,7 @@ from k3repro.errors import InvalidRun
 from k3repro.probes import attend, checks
 from k3repro.probes.attend import Headroom, Observer
 from k3repro.probes.interrupt import Interrupt
-from k3repro.probes.plan import CALIBRATION_WORDS, Rung, calibration, canary
+from k3repro.probes.plan import Rung, calibration, calibration_words, canary
 from k3repro.probes.progress import Progress
 from k3repro.probes.prompts import GENERATOR, Sizing, filler, tag, words_digest
 from k3repro.store import Run
@@ -44,6 +44,7 @@ class Session:
         seed: int,
         keep_text: bool = False,
         selftest: SelfTest | None = None,
+        timed: bool = True,
     ) -> None:
         self.target = target
         self.run = run
@@ -57,6 +58,8 @@ class Session:
         self.progress = progress
         self._interrupt = interrupt
         self._selftest = selftest
+        # A late client spoils times; a needle that came late is the same needle.
+        self._timed = timed
         self._position = 0
         self._generator = GENERATOR
         self._offset = (
@@ -71,10 +74,9 @@ class Session:
         """Learn from two requests how many tokens a word costs here, and record how prompts are built."""
         self._generator = generator
         rung = calibration()
-        ids = [f"{rung.name}-{words}" for words in CALIBRATION_WORDS]
-        prompts = [
-            build(self.prompt_seed(name), words) for name, words in zip(ids, CALIBRATION_WORDS, strict=True)
-        ]
+        sizes = calibration_words(self.target.max_model_len)
+        ids = [f"{rung.name}-{words}" for words in sizes]
+        prompts = [build(self.prompt_seed(name), words) for name, words in zip(ids, sizes, strict=True)]
         requests = [Request(name, prompt, 1) for name, prompt in zip(ids, prompts, strict=True)]
         rows = self.rung(rung, requests, extra=self._construction)
         self.sizing = self._sizing(rows)
@@ -204,7 +206,9 @@ class Session:
     ) -> dict[str, Any]:
         records = [RequestRecord(**row) for row in rows]
         share = self._selftest.share(records) if self._selftest else None
-        return checks.summarise(rung, position, records, client_share=share, headroom=headroom, allow=allow)
+        return checks.summarise(
+            rung, position, records, client_share=share, headroom=headroom, allow=allow, timed=self._timed
+        )
 
     def _summary(self, rung: str) -> dict[str, Any]:
         return next(row for row in self.run.rows("rungs") if row["rung"] == rung)
@@ -220,7 +224,7 @@ class Session:
 
     def _sizing(self, rows: Sequence[Mapping[str, Any]]) -> Sizing:
         counts = [row["prompt_tokens"] for row in sorted(rows, key=lambda row: row["request_id"])]
-        short, long = sorted(CALIBRATION_WORDS)
+        short, long = calibration_words(self.target.max_model_len)
         failed = [row for row in rows if row["outcome"] != "completed"]
         if failed:
             reason = f"the first requests failed: {failed[0]['outcome']}: {failed[0]['error']}"

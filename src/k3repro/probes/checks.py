@@ -51,10 +51,13 @@ def summarise(
     client_share: float | None = None,
     headroom: Headroom | None = None,
     allow: frozenset[str] = frozenset(),
+    timed: bool = True,
 ) -> dict[str, Any]:
     """The row of one rung: totals, rates and the validity verdict with its reasons.
 
-    Rates count output tokens of every request that ended `completed`, over first send to last done.
+    Rates count output tokens of every request that ended `completed`, over first send to last done. How busy
+    the client was is always recorded; it makes a rung invalid only where its times are the result: `timed`
+    probes, `measured` rungs.
     """
     done = [record for record in records if str(record.outcome) == "completed"]
     load = wave_load(records, rung.concurrency)
@@ -65,7 +68,8 @@ def summarise(
     little = _little(rung, done, load, wall)
     forced = tokens / (rung.requests * rung.output_tokens) if rung.forced else None
     found = _findings(rung, records, done, load, Findings(allow=allow), forced=forced, little=little)
-    _client(found, client_share, headroom)
+    if timed and rung.measured:
+        _client(found, client_share, headroom)
     reasons = found.reasons
     return {
         "rung": rung.name, "position": position, "measured": rung.measured, "concurrency": rung.concurrency,

@@ -11,16 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from k3repro.client import REQUESTS_TABLE, Request
+from k3repro.client import REQUESTS_TABLE, Request, TwinAddress, parse_target
 from k3repro.errors import UsageError
 from k3repro.probes._session import Session
-from k3repro.probes.needles import HIT, Asked, Needle, Score, needles, preamble, score
+from k3repro.probes.needles import FORMS, HIT, MOST_NEEDLES, Asked, Needle, Score, needles, preamble, score
 from k3repro.probes.plan import Rung
 from k3repro.probes.prompts import GENERATOR, REPEATED, filler, insert, repeated, tag
 from k3repro.probes.signature import signature
 from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
 from k3repro.store import Column, Schema, Table
-from k3repro.units import failure_rate_bound, format_decimal, requests_for_rate
+from k3repro.units import failure_rate_bound, format_decimal, requests_for_rate, thousands
 
 NAME = "needle-gate"
 PERFORMANCE = False
@@ -61,6 +61,7 @@ class Parameters:
     """Context in tokens, one rung per concurrency, the failure rate to rule out (0: as planned).
 
     `reuse` asks so many needles per place in flight, which separates a transport race from a recycled state.
+    `form` is ``asked``, or ``primed`` for a small model that continues a text rather than answers a question.
     """
 
     context: int = 50_000
@@ -68,8 +69,27 @@ class Parameters:
     max_tokens: int = 64
     max_rate: float = 0.0
     reuse: int = 1
+    form: str = "asked"
     experiment: str = ""
     timeout_s: float = 1800.0
+
+
+def resolve(parameters: Parameters, target: str) -> Parameters:
+    """Nothing to fill in; the twin understands questions only.
+
+    Raises:
+        UsageError: a form that does not exist, or that this target cannot answer.
+    """
+    check_form(parameters.form, target)
+    return parameters
+
+
+def check_form(form: str, target: str) -> None:
+    """Refuse a form that does not exist, or that this target cannot answer."""
+    if form not in FORMS:
+        raise UsageError(f"no form {form!r}", where="--form", fix=f"Known: {', '.join(FORMS)}.")
+    if form != "asked" and target and isinstance(parse_target(target), TwinAddress):
+        raise UsageError("the twin answers questions only", where="--form", fix="Leave it at asked.")
 
 
 def plan(parameters: Parameters) -> list[Rung]:
@@ -84,6 +104,11 @@ def plan(parameters: Parameters) -> list[Rung]:
             f"no experiment {parameters.experiment!r}", fix=f"Known: {', '.join(EXPERIMENTS[1:])}."
         )
     wanted = requests_for_rate(parameters.max_rate) if parameters.max_rate else 0
+    if (most := max(wanted, sum(ladder) * parameters.reuse)) >= MOST_NEEDLES:
+        raise UsageError(
+            f"{thousands(most)} distinct needles do not exist",
+            where=NAME, fix=f"There are {thousands(MOST_NEEDLES)}: raise --max-rate or ask fewer.",
+        )  # fmt: skip
     missing = max(0, wanted - sum(ladder) * parameters.reuse)
     ladder += [min(max(ladder), missing - done) for done in range(0, missing, max(ladder))]
     return [
@@ -97,9 +122,10 @@ def plan(parameters: Parameters) -> list[Rung]:
 
 @dataclass(frozen=True, slots=True)
 class Haystack:
-    """How the text around a needle is made; the repetitive kind exists only as a named experiment."""
+    """How the text around a needle is made and ends; the repetitive kind is a named experiment."""
 
     experiment: str = ""
+    form: str = "asked"
 
     @property
     def generator(self) -> str:
@@ -109,13 +135,13 @@ class Haystack:
     def prompt(self, seed: str, words: int, needle: Needle, depth: float) -> str:
         """`words` words with the needle at `depth`, then the question; the seed stands first."""
         text = repeated(words) if self.experiment else filler(seed, words)
-        return f"{tag(seed)} {' '.join(insert(text, needle.sentence, depth))}\n\n{needle.question}"
+        return f"{tag(seed)} {' '.join(insert(text, needle.sentence, depth))}\n\n{needle.ending(self.form)}"
 
 
 def procedure(session: Session, parameters: Parameters) -> None:
     """Calibrate on prompts of the gate's own form, canary, the waves, canary."""
     rungs = plan(parameters)
-    haystack = Haystack(parameters.experiment)
+    haystack = Haystack(parameters.experiment, parameters.form)
     hidden = needles(session.prompt_seed("needles"), sum(rung.requests for rung in rungs) + 1)
     session.keep_text = True
     session.calibrate(lambda seed, words: haystack.prompt(seed, words, hidden[-1], 0.5), haystack.generator)

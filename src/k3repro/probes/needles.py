@@ -17,7 +17,11 @@ from k3repro.probes._words import NOUNS
 
 CODE = re.compile(r"(?<![A-Za-z0-9-])[A-Z]{3,}-\d{4}(?![A-Za-z0-9-])")
 GRAMMAR = "The secret token for {key} is {code}."
-QUESTION = "What is the secret token for {key}? Reply with the token only. The secret token for {key} is"
+PRIMED = "The secret token for {key} is"
+QUESTION = "What is the secret token for {key}? Reply with the token only. " + PRIMED
+# A question in front of the start of its answer throws small models off, which continue rather than answer:
+# SmolLM2-135M finds about a third of the needles when asked and nearly all of them when primed.
+FORMS = {"asked": QUESTION, "primed": PRIMED}
 
 HIT, MISS, LEAK, FOREIGN, CAPPED, FAILED = "hit", "miss", "leak", "foreign", "capped", "failed"
 
@@ -37,14 +41,21 @@ class Needle:
     @property
     def question(self) -> str:
         """The question at the end of the prompt, primed with the start of the answer."""
-        return QUESTION.format(key=self.key)
+        return self.ending("asked")
+
+    def ending(self, form: str) -> str:
+        """How a prompt ends: ``asked`` is the question and the start of its answer, ``primed`` that start."""
+        return FORMS[form].format(key=self.key)
+
+
+MOST_NEEDLES = len(NOUNS) * (len(NOUNS) - 1)
 
 
 def needles(seed: str, count: int) -> list[Needle]:
     """`count` needles with distinct keys and distinct codes, the same for the same seed."""
+    if count > MOST_NEEDLES:
+        raise InputError(f"{count} distinct needles do not exist", fix=f"Ask for at most {MOST_NEEDLES}.")
     pairs = [f"{first}-{second}" for first, second in product(NOUNS, NOUNS) if first != second]
-    if count > len(pairs):
-        raise InputError(f"{count} distinct needles do not exist", fix=f"Ask for at most {len(pairs)}.")
     found: dict[str, Needle] = {}
     for key in sorted(pairs, key=lambda pair: hashlib.sha256(f"{seed}/{pair}".encode()).digest()):
         found.setdefault(_code(seed, key), Needle(key, _code(seed, key)))
@@ -54,10 +65,10 @@ def needles(seed: str, count: int) -> list[Needle]:
 
 
 def _code(seed: str, key: str) -> str:
-    # Drawn apart from the key, so that a reply cannot be guessed from the question.
+    # Drawn apart from the key, so that a reply cannot be guessed from the question. One word: a small model
+    # garbles two that are run together.
     digest = hashlib.sha256(f"{seed}/code/{key}".encode()).digest()
-    word = NOUNS[digest[0] & 127] + NOUNS[digest[1] & 127]
-    return f"{word.upper()}-{1000 + int.from_bytes(digest[2:10], 'big') % 9000}"
+    return f"{NOUNS[digest[0] & 127].upper()}-{1000 + int.from_bytes(digest[2:10], 'big') % 9000}"
 
 
 @dataclass(frozen=True, slots=True)

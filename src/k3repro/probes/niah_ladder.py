@@ -15,7 +15,7 @@ from typing import Any
 from k3repro.client import REQUESTS_TABLE, Request
 from k3repro.errors import UsageError
 from k3repro.probes._session import Session
-from k3repro.probes.needle_gate import EXPERIMENTS, Haystack, explain
+from k3repro.probes.needle_gate import EXPERIMENTS, Haystack, check_form, explain
 from k3repro.probes.needles import HIT, Asked, Needle, needles, preamble, score
 from k3repro.probes.plan import Rung
 from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
@@ -57,8 +57,15 @@ class Parameters:
     sweep_depth: tuple[float, ...] = (0.1, 0.5, 0.9)
     repeats: int = 1
     max_tokens: int = 64
+    form: str = "asked"
     experiment: str = ""
     timeout_s: float = 7200.0
+
+
+def resolve(parameters: Parameters, target: str) -> Parameters:
+    """Nothing to fill in; the twin understands questions only."""
+    check_form(parameters.form, target)
+    return parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +116,7 @@ def plan(parameters: Parameters) -> list[Rung]:
 def procedure(session: Session, parameters: Parameters) -> None:
     """Calibrate on prompts of this form, canary, ladder, sweep, canary."""
     steps = _steps(parameters)
-    haystack = Haystack(parameters.experiment)
+    haystack = Haystack(parameters.experiment, parameters.form)
     hidden = needles(session.prompt_seed("niah"), len(steps) + 1)
     session.keep_text = True
     session.calibrate(lambda seed, words: haystack.prompt(seed, words, hidden[-1], 0.5), haystack.generator)

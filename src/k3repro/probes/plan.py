@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from k3repro.errors import InputError
+from k3repro.errors import InputError, UsageError
+from k3repro.units import thousands
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,17 @@ def canary(when: str) -> list[Rung]:
 CALIBRATION_WORDS = (200, 2000)
 
 
+_ROOMY_TOKENS = 4 * CALIBRATION_WORDS[1]
+
+
+def calibration_words(max_model_len: int | None = None) -> tuple[int, int]:
+    """Words of the two calibration prompts; fewer on a serve whose context they might not fit."""
+    if max_model_len is None or max_model_len >= _ROOMY_TOKENS:
+        return CALIBRATION_WORDS
+    most = max(20, max_model_len // 4)  # no tokenizer is expected to spend more than four tokens on a word
+    return most // 10, most
+
+
 def calibration() -> Rung:
     """Two requests of one token that tell how many tokens a word costs on this server."""
     return Rung("calibration", 1, 2, CALIBRATION_WORDS[1], 1, timeout_s=300, measured=False)
@@ -57,6 +69,22 @@ def calibration() -> Rung:
 def whole(rungs: Sequence[Rung]) -> list[Rung]:
     """Everything a probe sends: calibration, canary, its rungs, canary."""
     return [calibration(), *canary("before"), *rungs, *canary("after")]
+
+
+def require_room(rungs: Sequence[Rung], max_model_len: int | None, where: str) -> None:
+    """Refuse a plan with a request longer than the serve takes; nothing is refused where it does not say.
+
+    Raises:
+        UsageError: which rung, its tokens, and what the serve takes.
+    """
+    longest = max(rungs, key=lambda rung: rung.prompt_tokens + rung.output_tokens, default=None)
+    tokens = longest.prompt_tokens + longest.output_tokens if longest else 0
+    if longest is not None and max_model_len is not None and tokens > max_model_len:
+        raise UsageError(
+            f"rung {longest.name} asks for {thousands(tokens)} tokens, the serve takes"
+            f" {thousands(max_model_len)}",
+            where=where, fix="Ask for shorter prompts or replies, or raise --max-model-len of the serve.",
+        )  # fmt: skip
 
 
 def estimate(rungs: Sequence[Rung]) -> dict[str, Any]:

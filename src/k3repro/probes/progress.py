@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import os
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Protocol, TextIO
 
 from k3repro.probes.plan import Rung
@@ -23,8 +28,8 @@ class Progress(Protocol):
     def finished(self, row: Mapping[str, Any], *, resumed: bool = False) -> None:
         """A rung is committed; `row` is its row of the rungs table."""
 
-    def end(self, verdict: Mapping[str, Any]) -> None:
-        """The run is over."""
+    def end(self, verdict: Mapping[str, Any] | None) -> None:
+        """The run is over; without a verdict when it was stopped or broke off."""
 
     def note(self, text: str) -> None:
         """One line for the person at the keyboard."""
@@ -36,7 +41,7 @@ class Silent:
     def begin(self, name: str, rungs: Sequence[Rung]) -> None: ...
     def started(self, rung: Rung) -> None: ...
     def finished(self, row: Mapping[str, Any], *, resumed: bool = False) -> None: ...
-    def end(self, verdict: Mapping[str, Any]) -> None: ...
+    def end(self, verdict: Mapping[str, Any] | None) -> None: ...
     def note(self, text: str) -> None: ...
 
 
@@ -74,10 +79,12 @@ class Lines:
         self._rates += [row["output_tokens_per_s"] or 0.0] if row["measured"] else []
         self.note(rung_line(row, resumed=resumed))
 
-    def end(self, verdict: Mapping[str, Any]) -> None:
+    def end(self, verdict: Mapping[str, Any] | None) -> None:
         """The chart of rates and the verdict."""
-        self.note(f"tok/s {sparkline(self._rates)}")
-        self.note("valid" if verdict["ok"] else f"NOT valid: {'; '.join(verdict['reasons'])}")
+        if self._rates:
+            self.note(f"tok/s {sparkline(self._rates)}")
+        if verdict is not None:
+            self.note("valid" if verdict["ok"] else f"NOT valid: {'; '.join(verdict['reasons'])}")
 
     def note(self, text: str) -> None:
         """One line."""
@@ -120,7 +127,7 @@ class Bar(Lines):
         super().finished(row, resumed=resumed)
         self._bar.update(self._task, advance=row["requests"], chart=sparkline(self._rates))
 
-    def end(self, verdict: Mapping[str, Any]) -> None:
+    def end(self, verdict: Mapping[str, Any] | None) -> None:
         """Take the bar away and print the verdict."""
         self._bar.stop()
         super().end(verdict)
@@ -130,7 +137,91 @@ class Bar(Lines):
         self._bar.console.print(text, markup=False, highlight=False)
 
 
+@dataclass(slots=True)
+class Pace:
+    """How far a ladder is, and when it should be done: requests that ended against the clock."""
+
+    total: int
+    clock: Callable[[], float] = time.monotonic
+    done: int = 0
+    began: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.began = self.clock()
+
+    def text(self) -> str:
+        """``12 of 57 requests, 0:00:40, ETA 0:02:30``."""
+        spent = self.clock() - self.began
+        left = spent / self.done * (self.total - self.done) if self.done else None
+        eta = "unknown" if left is None else str(timedelta(seconds=round(left)))
+        return f"{self.done} of {self.total} requests, {timedelta(seconds=round(spent))}, ETA {eta}"
+
+
+class Live(Lines):
+    """One output of a notebook, written anew: rungs so far, a chart of their rates, elapsed time, ETA.
+
+    What stays in the notebook when the run is over has no times of this machine's clock in it.
+    """
+
+    def __init__(self, show: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._show, self._clock = show, clock
+        self._lines: list[str] = []
+        self._pace = Pace(0, clock)
+
+    def begin(self, name: str, rungs: Sequence[Rung]) -> None:
+        """Start the clock and say how much is coming."""
+        self._pace = Pace(sum(rung.requests for rung in rungs), self._clock)
+        super().begin(name, rungs)
+
+    def started(self, rung: Rung) -> None:
+        """Name the rung under way."""
+        self._write(f"now: {rung.name}")
+
+    def finished(self, row: Mapping[str, Any], *, resumed: bool = False) -> None:
+        """Another row of the table."""
+        self._pace.done += row["requests"]
+        super().finished(row, resumed=resumed)
+
+    def end(self, verdict: Mapping[str, Any] | None) -> None:
+        """The table as it stays, with the chart and the verdict."""
+        super().end(verdict)
+        self._show("\n".join(self._lines))
+
+    def note(self, text: str) -> None:
+        """One line more."""
+        self._lines.append(text)
+        self._write("")
+
+    def _write(self, last: str) -> None:
+        state = [f"tok/s {sparkline(self._rates)}"] if self._rates else []
+        self._show("\n".join([*self._lines, *state, self._pace.text(), last]).rstrip())
+
+
 def choose(stream: TextIO | None = None) -> Progress:
-    """A bar on a terminal, plain lines elsewhere."""
+    """A bar on a terminal, a live table in a notebook with somebody before it, plain lines elsewhere."""
+    if stream is None and (show := _display()) is not None:
+        return Live(show)
     stream = stream or sys.stderr
     return Bar(stream) if stream.isatty() else Lines(stream)
+
+
+def _display() -> Callable[[str], None] | None:
+    """Writes text into one output of the notebook's cell; None outside one, and in a pipeline's kernel."""
+    if "IPython" not in sys.modules or os.environ.get("K3REPRO_RECEIPTS"):
+        return None
+    ipython = sys.modules["IPython"]
+    shell = ipython.get_ipython()
+    if shell is None or not hasattr(shell, "kernel"):
+        return None
+    display = importlib.import_module("IPython.display").display
+    handle: list[Any] = []
+
+    def show(text: str) -> None:
+        data = {"text/plain": text}
+        if handle:
+            handle[0].update(data, raw=True)
+        else:
+            handle.append(display(data, raw=True, display_id=True))
+
+    return show

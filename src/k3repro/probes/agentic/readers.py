@@ -13,6 +13,7 @@ from k3repro.probes.agentic.corpus import Corpus, Session, Turn
 
 __all__ = ["read_corpus"]
 
+_MOST_FILES = 100_000
 _MOST_BYTES = 512 * 1024 * 1024
 _MOST_TOKENS = 10_000_000
 _MOONCAKE_BLOCK = 512
@@ -30,7 +31,7 @@ def read_corpus(path: Path) -> Corpus:
         raise InputError(
             "no such corpus", where=path.name, fix="Give a folder or file of traces: --corpus DIR."
         )
-    paths = sorted(path.rglob("*.json*")) if path.is_dir() else [path]
+    paths = _files(path)
     sessions: list[Session] = []
     dropped: dict[str, int] = {}
     sizes: set[int] = set()
@@ -52,11 +53,25 @@ def read_corpus(path: Path) -> Corpus:
     )
 
 
+def _files(path: Path) -> list[Path]:
+    """The file itself, or the traces under a folder; a folder of anything else is no corpus."""
+    if not path.is_dir():
+        return [path]
+    found: list[Path] = []
+    try:
+        for file in path.rglob("*.json*"):
+            found += [file] if file.is_file() else []
+            if len(found) > _MOST_FILES:
+                fix = "Name the folder of the traces themselves."
+                raise InputError(f"more than {_MOST_FILES} files", where=path.name or str(path), fix=fix)
+    except OSError as error:
+        raise InputError(f"cannot be listed: {error.strerror}", where=path.name or str(path)) from None
+    return sorted(found)
+
+
 def _documents(file: Path) -> Iterator[Mapping[str, Any]]:
     """The JSON objects of a file: one document, or one a line."""
-    if file.stat().st_size > _MOST_BYTES:
-        raise InputError("a trace of more than 512 MiB", where=file.name, fix="Split it.")
-    text = file.read_text(encoding="utf-8", errors="strict") if _is_text(file) else ""
+    text = _text(file)
     if file.suffix == ".json":
         yield _object(text, file, 1)
         return
@@ -65,12 +80,15 @@ def _documents(file: Path) -> Iterator[Mapping[str, Any]]:
             yield _object(line, file, number)
 
 
-def _is_text(file: Path) -> bool:
+def _text(file: Path) -> str:
     try:
-        file.read_text(encoding="utf-8")
+        if file.stat().st_size > _MOST_BYTES:
+            raise InputError("a trace of more than 512 MiB", where=file.name, fix="Split it.")
+        return file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise InputError("not UTF-8 text", where=file.name) from None
-    return True
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=file.name) from None
 
 
 def _object(text: str, file: Path, line: int) -> Mapping[str, Any]:
