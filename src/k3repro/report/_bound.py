@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from k3repro.errors import K3Error
+from k3repro.report._calculator import calculator_html
 from k3repro.report._figures import chart_rows, cited_seals, svg_of
 from k3repro.report._finding import Finding, found
 from k3repro.report._grammar import Grammar
@@ -77,6 +78,8 @@ class PageCheck:
             ("//data[contains(@class,'k3-digest')]", self._digest),
             ("//li[@class='k3-withdrawn']", self._withdrawn),
             ("//code[@data-source]", self._source),
+            ("//form[contains(@class,'k3-calculator')]", self._calculator),
+            ("//script[contains(@class,'k3-laws')]", self._laws),
             ("//figure[contains(@class,'k3-figure')]", self._figure),
             ("//script[contains(@class,'k3-provenance')]", self._provenance),
         ]
@@ -253,6 +256,15 @@ class PageCheck:
         return next(
             iter(f"the chart holds {problem}" for problem in spec_problems(spec, self.grammar.numbers)), ""
         )
+
+    def _calculator(self, form: Any) -> None:
+        query = form.attrib["data-query"]
+        self._compare(form, fragment(calculator_html(self.sources, query)), "calculator")
+        self._count(query, len(form.xpath(".//input")))
+
+    def _laws(self, script: Any) -> None:
+        if not any(parent in self.bound for parent in script.iterancestors()):
+            self._find(script, "laws outside a calculator that its artifacts give")
 
     def _provenance(self, script: Any) -> None:
         data = json.loads(script.text or "")

@@ -12,6 +12,7 @@ from urllib.parse import quote
 import jinja2
 
 from k3repro.errors import InputError, K3Error
+from k3repro.report._calculator import calculator_html
 from k3repro.report._csv import rows_csv
 from k3repro.report._figures import Drawer, empty_html, figure_html, load_figure
 from k3repro.report._journey import steps_html
@@ -153,6 +154,10 @@ class Page:
 
         return self._block(self._use(query, build))
 
+    def calculator(self, query: str) -> str:
+        """`{{ calculator("calculator") }}`, alone on its line: a form answered live."""
+        return self._block(self._use(query, lambda: calculator_html(self.sources, query)))
+
     def relation(self, query: str, where: Mapping[str, Any] | None = None) -> str:
         """The relation of a pair that stands in a sentence."""
         rows = self._use(query, lambda: self.sources.result(query).select(where))
@@ -261,7 +266,7 @@ def render_page(page: Page, template: str) -> str:
         undefined=jinja2.StrictUndefined, autoescape=False, keep_trailing_newline=True
     )
     names = ("value", "table", "tree", "rows", "figure", "journey", "relation", "source", "sql", "exists",
-             "withdrawn")  # fmt: skip
+             "withdrawn", "calculator")  # fmt: skip
     source = page.template or page.name
     functions: dict[str, Any] = {name: getattr(page, name) for name in names}
     try:

@@ -36,7 +36,7 @@ _LOADS = {
     "source": ("src", "srcset"),
     "use": ("href",),
 }
-_DATA_SCRIPTS = ("k3-spec", "k3-provenance")
+_DATA_SCRIPTS = ("k3-laws", "k3-provenance", "k3-spec")
 
 
 @lru_cache(maxsize=1)

@@ -13,6 +13,10 @@
   // What the card shows: the element itself, or its cell, row and table.
   const facts = (element) => {
     if (element.matches("data")) return { ...element.dataset, value: element.value, id: element.id };
+    if (element.matches("output")) {
+      const form = element.closest("form");
+      return { ...element.dataset, value: element.textContent, query: form.dataset.query, id: form.id, live: form.dataset.command || "" };
+    }
     if (element.matches(".k3-cell")) {
       const list = element.closest("[data-query]");
       return { ...list.dataset, ...element.dataset, id: (element.closest("[id]") || {}).id };
@@ -53,14 +57,15 @@
 
   const fill = (fact) => {
     card.replaceChildren();
-    card.append(make("p", `${fact.value}${fact.unit ? " " + fact.unit : ""}`, { className: "k3-full" }), badge(fact.tier, fact.basis));
+    card.append(make("p", `${fact.value}${fact.unit && !fact.value.endsWith(fact.unit) ? " " + fact.unit : ""}`, { className: "k3-full" }), badge(fact.tier, fact.basis));
     if (fact.relation) {
       const mark = make("span", fact.relation, { className: "k3-relation" });
       mark.dataset.relation = fact.relation;
       card.append(" ", mark);
     }
     const list = make("dl");
-    row(list, "sample", fact.n ? fact.n.replaceAll("=", " ") : "not stated by the query");
+    if (fact.live !== undefined) row(list, "answer", "computed in this page from the laws below");
+    else row(list, "sample", fact.n ? fact.n.replaceAll("=", " ") : "not stated by the query");
     const seals = (fact.artifacts || "").split(" ").filter(Boolean);
     for (const seal of seals.slice(0, 4)) {
       const artifact = provenance.artifacts[seal] || {};
@@ -79,8 +84,8 @@
       fold.append(make("summary", "SQL"), make("pre", sql));
       card.append(fold);
     }
-    const command = `k3repro artifacts sql "$(cat site/queries/${fact.query}.sql)"`;
-    const link = location.href.replace(/#.*$/, "") + "#" + fact.id;
+    const command = fact.live || `k3repro artifacts sql "$(cat site/queries/${fact.query}.sql)"`;
+    const link = fact.live === undefined ? location.href.replace(/#.*$/, "") + "#" + fact.id : location.href;
     const actions = make("div", null, { className: "k3-actions" });
     actions.append(
       copier("Copy link", link),
@@ -121,7 +126,7 @@
   };
   const later = () => { clearTimeout(timer); if (!pinned) timer = setTimeout(close, 180); };
 
-  for (const element of document.querySelectorAll("data.k3-value, table[data-query] td.k3-number[tabindex], .k3-cell[tabindex]")) {
+  for (const element of document.querySelectorAll("data.k3-value, table[data-query] td.k3-number[tabindex], .k3-cell[tabindex], output[data-live][tabindex]")) {
     if (!element.matches("td")) element.setAttribute("role", "button");
     element.setAttribute("aria-expanded", "false");
     element.setAttribute("aria-haspopup", "dialog");
@@ -240,4 +245,5 @@
   };
   globalThis.k3 = Object.freeze({ make, load });
   if (document.querySelector("figure.k3-figure")) load("k3-figures.js");
+  if (document.querySelector("form.k3-calculator")) load("k3-law.js", () => load("k3-calculator.js"));
 })();
