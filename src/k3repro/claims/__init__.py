@@ -17,6 +17,7 @@ from k3repro.claims._rules import RULES, rule_text
 from k3repro.claims._sarif import sarif
 from k3repro.claims._skeleton import Skeleton, build_skeleton, read_skeleton, write_skeleton
 from k3repro.claims._source import Source, read_source, source_from_text
+from k3repro.claims.reading import read_tables, seal_reading
 
 __all__ = [
     "DECISION_WIDTH",
@@ -60,9 +61,11 @@ __all__ = [
     "read_ledger_text",
     "read_skeleton",
     "read_source",
+    "read_tables",
     "rule_text",
     "sarif",
     "seal_audits",
+    "seal_reading",
     "source_from_text",
     "tree_lines",
     "verdict_json",
