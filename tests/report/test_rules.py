@@ -30,7 +30,7 @@ class Rows:
 
 
 def sources(rows: list[dict[str, Any]], header: str = "") -> Sources:
-    return Sources(Rows(rows), {"q": parse_query("q", f"{header}\nSELECT 1 ORDER BY 1")})
+    return Sources(Rows(rows), {"q": parse_query("q", f"{header}\nSELECT x FROM t ORDER BY x")})
 
 
 def test_a_query_that_returns_nothing_by_surprise_fails() -> None:
