@@ -286,7 +286,8 @@ def test_one_model_shares_its_ceiling_with_itself() -> None:
 
 
 def test_survival_needs_twice_the_slack() -> None:
-    short = infer(_llama((10, "700", "200", "10"), (20, "1400", "400", "10"), (40, "2450", "700", "10")))
+    rates = ((10, "700", "200"), (20, "1400", "400"), (40, "2450", "700"))
+    short = infer(_llama(*((*row, "10.00") for row in rates)))
     (weak,) = [item for item in contradictions(short, []) if item.kind == "not-offered"]
     assert (weak.concurrency, weak.survives) == (40, False)
     assert weak.span.inside(Span(Fraction(34), Fraction(36)))
