@@ -150,6 +150,17 @@ def test_prompts_that_share_a_prefix_are_computed_once() -> None:
     assert off.prefill.queries == [0]
 
 
+@pytest.mark.parametrize("block", [1, 4, 16])
+def test_small_blocks_change_little(block: int) -> None:
+    """Taken some at a time, and one by one where the pool is short: every request ends, nothing leaks."""
+    for blocks in (900, 10**5):
+        spec = node("kimi-k2.5", block_size=block, kv_pool_bytes=blocks * 70_272, max_model_len=800)
+        core, flights = run(spec, [(200, 60)] * 12)
+        assert [len(flight.times) for flight in flights] == [60] * 12
+        assert core.decode.pools[0].used == 0
+        assert blocks == 900 or not sum(core.decode.preemptions)
+
+
 def test_thrown_out_requests_come_back() -> None:
     spec = node(kv_pool_bytes=60 * 16 * 32256, max_model_len=900)
     core, flights = run(spec, [(200, 300)] * 4)

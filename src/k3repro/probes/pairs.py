@@ -13,7 +13,7 @@ from typing import Any
 
 from k3repro.client import TwinAddress, open_target, parse_target
 from k3repro.errors import InvalidRun, UsageError
-from k3repro.probes import _run
+from k3repro.probes import _run, needle_gate
 from k3repro.probes.effects import effect, slot_effect
 from k3repro.probes.plan import as_parameters
 from k3repro.probes.progress import Progress, Silent
@@ -99,10 +99,18 @@ def _side(
         "target": target, "store": store, "seed": seed, "model": model, "progress": progress,
     }  # fmt: skip
     if not unsafe:
-        passed = _run.run_probe("needle-gate", **options)
+        passed = _run.run_probe("needle-gate", **options, context=_gate_context(target, model))
         if not passed.verdict["ok"]:
             raise InvalidRun("the gate failed", where=subject, fix=str(passed.verdict["reasons"][0]))
     return _run.run_probe(name, unsafe=unsafe, **options, **parameters)
+
+
+def _gate_context(target: str, model: str | None) -> int:
+    """The gate's own context, or the longest that this serve takes."""
+    usual = needle_gate.Parameters()
+    with open_target(target, model=model) as opened:
+        limit = opened.max_model_len
+    return usual.context if limit is None else min(usual.context, limit - usual.max_tokens)
 
 
 def _fresh(target: str, used: set[Any], model: str | None) -> None:
