@@ -13,8 +13,18 @@ def figure(rows: list[dict[str, Any]]) -> alt.Chart:
         alt.Chart(alt.Data(values=rows))
         .mark_line(point=True)
         .encode(
-            x=alt.X("context_tokens:Q", title="Context (tokens)", scale=alt.Scale(type="log")),
-            y=alt.Y("requests:Q", title="Requests that fit", scale=alt.Scale(type="log")),
+            x=alt.X(
+                "context_tokens:Q",
+                title="Context (tokens)",
+                scale=alt.Scale(type="log"),
+                axis=alt.Axis(format="~s"),
+            ),
+            y=alt.Y(
+                "requests:Q",
+                title="Requests that fit",
+                scale=alt.Scale(type="log"),
+                axis=alt.Axis(format="~s"),
+            ),
             color=alt.Color("platform:N", title="Platform"),
             strokeDash=alt.StrokeDash("law:N", title="Law"),
             shape=alt.Shape("law:N", title="Law"),

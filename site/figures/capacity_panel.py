@@ -6,8 +6,18 @@ import altair as alt
 def figure(rows):
     """Both axes logarithmic: lines are limits, marks are waves; colour is the platform."""
     base = alt.Chart(alt.Data(values=rows)).encode(
-        x=alt.X("context_tokens:Q", title="context, tokens", scale=alt.Scale(type="log")),
-        y=alt.Y("requests:Q", title="requests", scale=alt.Scale(type="log")),
+        x=alt.X(
+            "context_tokens:Q",
+            title="context, tokens",
+            scale=alt.Scale(type="log", nice=False, padding=12),
+            axis=alt.Axis(format="~s"),
+        ),
+        y=alt.Y(
+            "requests:Q",
+            title="requests",
+            scale=alt.Scale(type="log", nice=False, padding=10),
+            axis=alt.Axis(format="~s"),
+        ),
         color=alt.Color("platform:N", title="platform"),
     )
     limits = (

@@ -12,7 +12,9 @@ def figure(rows):
             x=alt.X("start_s:Q", title="time, s"),
             x2="end_s:Q",
             y=alt.Y("request:O", title="request"),
-            color=alt.Color("phase:N", title="phase"),
+            color=alt.Color(
+                "phase:N", title="phase", sort=["queue", "prefill", "hold", "transfer", "decode"]
+            ),
             tooltip=["request:O", "lane:O", "phase:N", "start_s:Q", "end_s:Q", "tokens:Q"],
         )
     )

@@ -6,8 +6,18 @@ import altair as alt
 def figure(rows):
     """Both axes logarithmic; colour is the platform, dash the requests in flight."""
     base = alt.Chart(alt.Data(values=rows)).encode(
-        x=alt.X("context:Q", title="context, tokens", scale=alt.Scale(type="log", nice=False)),
-        y=alt.Y("value:Q", title=None, scale=alt.Scale(type="log")),
+        x=alt.X(
+            "context:Q",
+            title="context, tokens",
+            scale=alt.Scale(type="log", nice=False, padding=10),
+            axis=alt.Axis(format="~s"),
+        ),
+        y=alt.Y(
+            "value:Q",
+            title=None,
+            scale=alt.Scale(type="log", nice=False, padding=14),
+            axis=alt.Axis(format="~s"),
+        ),
         color=alt.Color("platform:N", title="platform"),
     )
     tips = ["source:N", "platform:N", "context:Q", "concurrency:O", "value:Q", "unit:N"]

@@ -4,9 +4,14 @@ import altair as alt
 
 
 def figure(rows):
-    """Both axes logarithmic: a straight line of slope one is a prefill that costs the same for every token."""
+    """Both axes logarithmic: a straight line of slope one is a prefill of constant cost per token."""
     base = alt.Chart(alt.Data(values=rows)).encode(
-        x=alt.X("context:Q", title="context, tokens", scale=alt.Scale(type="log")),
+        x=alt.X(
+            "context:Q",
+            title="context, tokens",
+            scale=alt.Scale(type="log", nice=False, padding=12),
+            axis=alt.Axis(format="~s"),
+        ),
         y=alt.Y("seconds:Q", title="whole request, s", scale=alt.Scale(type="log")),
         color=alt.Color("platform:N", title="platform"),
     )

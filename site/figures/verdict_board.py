@@ -4,20 +4,16 @@ import altair as alt
 
 
 def figure(rows):
-    """Bars by verdict, a row of charts a document."""
+    """A bar per verdict and document."""
     return (
         alt.Chart(alt.Data(values=rows))
         .mark_bar()
         .encode(
             x=alt.X("claims:Q", title="claims"),
-            y=alt.Y("verdict:N", title=None),
-            color=alt.Color("verdict:N", legend=None),
+            y=alt.Y("document:N", title=None),
+            yOffset=alt.YOffset("verdict:N"),
+            color=alt.Color("verdict:N", title="verdict"),
             tooltip=["document:N", "verdict:N", "claims:Q"],
         )
-        .properties(height=80, width=460)
-        .facet(
-            row=alt.Row(
-                "document:N", title=None, header=alt.Header(labelAngle=0, labelAlign="left", labelOrient="top")
-            )
-        )
+        .properties(height=260)
     )

@@ -7,6 +7,7 @@
 -- column relation: {label = "relation to the twin"}
 -- column n_requests: {hide = true}
 -- column isl: {hide = true}
+-- column label: {hide = true}
 -- empty: this probe has not run
 WITH twin AS (
   SELECT r.seal, r.subject, c.class, c.isl, sum(r.completed) AS n_requests,
@@ -19,8 +20,8 @@ WITH twin AS (
   QUALIFY row_number() OVER (PARTITION BY r.subject, c.class ORDER BY sum(r.completed) DESC, r.seal) = 1
 )
 SELECT seal, class, upper(regexp_extract(subject, 'twin:([a-z0-9]+)', 1)) AS platform, 'twin' AS source, out_rate, total_rate,
-       NULL AS relation, CAST(n_requests AS BIGINT) AS n_requests, isl
+       NULL AS relation, CAST(n_requests AS BIGINT) AS n_requests, isl, class || ', twin' AS label
 FROM twin
 UNION ALL
-SELECT seal, class, upper(platform), 'printed', out_tokens_per_s, total_tokens_per_s, 'held-out', NULL, isl FROM published_decode_classes
+SELECT seal, class, upper(platform), 'printed', out_tokens_per_s, total_tokens_per_s, 'held-out', NULL, isl, class || ', printed' FROM published_decode_classes
 ORDER BY isl, platform, source
