@@ -35,13 +35,14 @@ def run_pair(
     unsafe: bool = False,
     model: str | None = None,
     progress: Progress | None = None,
+    gate_context: int = 0,
     **parameters: Any,
 ) -> Artifact:
     """Measure both sides, `restarts` serves each, interleaved; returns the sealed comparison.
 
-    The gate runs on every serve before it is measured. Of the twin each restart is another seed. A URL
-    has to be relaunched by hand or by `bringup` between restarts: the run stops there, and the same
-    command goes on.
+    The gate runs on every serve before it is measured, at `gate_context` tokens (0: as many as usual). Of
+    the twin each restart is another seed. A URL has to be relaunched by hand or by `bringup` between
+    restarts: the run stops there, and the same command goes on.
 
     Raises:
         UsageError: a probe that does not compare, or two sides that are one.
@@ -72,6 +73,7 @@ def run_pair(
                     progress,
                     used,
                     {**parameters, **extra},
+                    gate_context,
                 )
             )
     subject = " against ".join(dict.fromkeys(artifact.subject for artifact in measured))
@@ -84,7 +86,7 @@ def run_pair(
 def _side(
     name: str, target: str, store: Store, seed: int, unsafe: bool, model: str | None, progress: Progress,
     used: set[Any],
-    parameters: Mapping[str, Any],
+    parameters: Mapping[str, Any], gate_context: int,
 ) -> Artifact:  # fmt: skip
     simulated = isinstance(parse_target(target), TwinAddress)
     seed = seed if simulated else 0
@@ -99,7 +101,9 @@ def _side(
         "target": target, "store": store, "seed": seed, "model": model, "progress": progress,
     }  # fmt: skip
     if not unsafe:
-        passed = _run.run_probe("needle-gate", **options, context=_gate_context(target, model))
+        passed = _run.run_probe(
+            "needle-gate", **options, context=gate_context or _gate_context(target, model)
+        )
         if not passed.verdict["ok"]:
             raise InvalidRun("the gate failed", where=subject, fix=str(passed.verdict["reasons"][0]))
     return _run.run_probe(name, unsafe=unsafe, **options, **parameters)
@@ -110,7 +114,8 @@ def _gate_context(target: str, model: str | None) -> int:
     usual = needle_gate.Parameters()
     with open_target(target, model=model) as opened:
         limit = opened.max_model_len
-    return usual.context if limit is None else min(usual.context, limit - usual.max_tokens)
+    # A tenth less: prompts are sized by words, and one token too many is refused.
+    return usual.context if limit is None else min(usual.context, limit * 9 // 10 - usual.max_tokens)
 
 
 def _fresh(target: str, used: set[Any], model: str | None) -> None:
