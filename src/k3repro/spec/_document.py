@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -101,7 +102,7 @@ def load_document(kind: str, name: str) -> Document:
 
 @cache
 def all_documents(kind: str) -> tuple[Document, ...]:
-    """All shipped specs of a kind, sorted by name."""
+    """All specs of a kind, sorted by name: the shipped ones, and those of a study in `$K3REPRO_SPECS`."""
     return tuple(sorted(_read(kind), key=lambda document: str(document.head["name"])))
 
 
@@ -109,3 +110,6 @@ def _read(kind: str) -> Iterator[Document]:
     for entry in files("k3repro.spec").joinpath("data", kind).iterdir():
         if entry.name.endswith(".toml"):
             yield parse_document(entry.read_text(encoding="utf-8"), f"spec/{kind}/{entry.name}")
+    if own := os.environ.get("K3REPRO_SPECS"):
+        for path in sorted(Path(own, kind).glob("*.toml")):
+            yield parse_document(path.read_text(encoding="utf-8"), str(path))
