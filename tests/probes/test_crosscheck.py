@@ -73,6 +73,36 @@ def test_slow_transfers_and_failures_are_named() -> None:
     assert "3 transfers failed" in server_reasons(START, failed, rows())[0]
 
 
+def handoffs(times: list[float], sizes: list[float]) -> Any:
+    """Histograms of an engine over these handoffs."""
+    lines = []
+    for name, seen, bounds in (
+        ("xfer_time_seconds", times, (0.05, 0.1, 0.2, 0.5)),
+        ("bytes_transferred", sizes, (2.0**27, 2.0**29, 2.0**31)),
+    ):
+        for bound in (*bounds, float("inf")):
+            le = "+Inf" if bound == float("inf") else str(bound)
+            lines.append(f'vllm:moriio_{name}_bucket{{le="{le}"}} {sum(x <= bound for x in seen)}')
+        lines.append(f"vllm:moriio_{name}_sum {sum(seen)}")
+    return witness("\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("times", "sizes", "flagged"),
+    [
+        ([0.004] * 50, [2e8] * 50, ""),
+        ([0.004] * 48 + [0.24] * 2, [2e8] * 50, "2 of 50 handoffs took more than 0.2 s, 0 were large"),
+        ([0.004] * 48 + [0.24] * 2, [2e8] * 48 + [3e9] * 2, ""),  # long prompts may take so long
+        ([0.004] * 47 + [0.24] * 3, [2e8] * 48 + [3e9] * 2, "3 of 50 handoffs took more than 0.2 s, 2 were"),
+    ],
+)
+def test_a_few_slow_transfers_do_not_hide_in_the_mean(
+    times: list[float], sizes: list[float], flagged: str
+) -> None:
+    found = server_reasons(handoffs([], []), handoffs(times, sizes), [])
+    assert (flagged in found[0]) if flagged else found == []
+
+
 def test_a_late_simulation_is_invalid() -> None:
     late = witness('k3repro_twin_deadline_miss_seconds{quantile="0.99"} 0.006\n')
     assert "too busy" in server_reasons(witness(None), late, rows())[0]

@@ -7,6 +7,7 @@ reserved in its decode lane -> transfer -> lockstep decode steps -> release. It 
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
 
@@ -24,6 +25,9 @@ __all__ = ["Core", "Flight"]
 # At one instant events run in this order, so that everything that happens then is seen by the steps it
 # starts.
 _PREFILL_END, _READY, _ARRIVED, _PREFILL_START, _BOUNDARY, _EXPIRY = range(6)
+# Buckets of the times and sizes of transfers that `/metrics` shows, those of vLLM's connectors.
+TRANSFER_BOUNDS_NS = [ms * 1_000_000 for ms in (5, 10, 25, 50, 75, 100, 200, 300, 500, 750, 1000, 5000)]
+TRANSFER_BOUNDS_BYTES = [1 << power for power in range(11, 35, 2)]
 _Work = tuple[list[Flight], list[tuple[Flight, int]], int]
 
 
@@ -50,6 +54,8 @@ class Core:
         self.decode = DecodePool(platform, self.pages, self.costs, jitter, self.flights)
         self.transfers = [0] * platform.lanes
         self.transfer_ns = [0] * platform.lanes
+        self.transfer_slots = [[0] * (len(TRANSFER_BOUNDS_NS) + 1) for _ in range(platform.lanes)]
+        self.transfer_sizes = [[0] * (len(TRANSFER_BOUNDS_BYTES) + 1) for _ in range(platform.lanes)]
         self.transfer_bytes = [0] * platform.lanes
         self.expired = [0] * platform.lanes
         self.failed_transfers = [0] * platform.lanes
@@ -284,7 +290,10 @@ class Core:
         flight.transfer_ns = begin
         self.transfers[lane] += 1
         self.transfer_ns[lane] += wire
-        self.transfer_bytes[lane] += self.costs.wire_bytes(flight.prompt_tokens)
+        self.transfer_slots[lane][bisect_left(TRANSFER_BOUNDS_NS, wire)] += 1
+        size = self.costs.wire_bytes(flight.prompt_tokens)
+        self.transfer_bytes[lane] += size
+        self.transfer_sizes[lane][bisect_left(TRANSFER_BOUNDS_BYTES, size)] += 1
         self._push(begin + wire, _ARRIVED, flight)
 
     def _arrived(self, flight: Flight) -> None:

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from k3repro.twin._core import Core, Flight
+from k3repro.twin._core import TRANSFER_BOUNDS_BYTES, TRANSFER_BOUNDS_NS, Core, Flight
 from k3repro.twin._flight import DECODE
 from k3repro.twin._platform import Platform
 
@@ -224,19 +224,31 @@ class Metrics:
         yield f'k3repro_twin_cache{{{labels},prefix_caching="{caching}"}} 1.0'
 
     def _transfers(self, core: Core) -> Iterator[str]:
-        for name, doc, sums in (
-            ("moriio_xfer_time_seconds", "Transfer duration.", [ns / 1e9 for ns in core.transfer_ns]),
-            (
-                "moriio_bytes_transferred",
-                "Bytes per transfer.",
-                [float(size) for size in core.transfer_bytes],
-            ),
-        ):
-            yield from _family(name, "histogram", doc)
-            for lane, (count, total) in enumerate(zip(core.transfers, sums, strict=True)):
-                yield f"vllm:{name}_bucket{self._labels(lane, le='+Inf')} {count}.0"
-                yield f"vllm:{name}_count{self._labels(lane)} {count}.0"
-                yield f"vllm:{name}_sum{self._labels(lane)} {total}"
+        bounds = [str(ns / 1e9) for ns in TRANSFER_BOUNDS_NS]
+        sums = [ns / 1e9 for ns in core.transfer_ns]
+        yield from self._buckets(
+            "moriio_xfer_time_seconds", "Transfer duration.", bounds, core.transfer_slots, sums
+        )
+        bounds = [str(float(size)) for size in TRANSFER_BOUNDS_BYTES]
+        sums = [float(size) for size in core.transfer_bytes]
+        yield from self._buckets(
+            "moriio_bytes_transferred", "Bytes per transfer.", bounds, core.transfer_sizes, sums
+        )
+
+    def _buckets(
+        self,
+        name: str,
+        doc: str,
+        bounds: Sequence[str],
+        counts: Sequence[Sequence[int]],
+        sums: Sequence[float],
+    ) -> Iterator[str]:
+        yield from _family(name, "histogram", doc)
+        for lane, (slots, total) in enumerate(zip(counts, sums, strict=True)):
+            for bound, count in zip([*bounds, "+Inf"], accumulate(slots), strict=True):
+                yield f"vllm:{name}_bucket{self._labels(lane, le=bound)} {count}.0"
+            yield f"vllm:{name}_count{self._labels(lane)} {sum(slots)}.0"
+            yield f"vllm:{name}_sum{self._labels(lane)} {total}"
 
     def _so_far(self, core: Core) -> tuple[list[int], list[int], list[int]]:
         """Waiting requests, prompt and generation tokens per lane, flights under way included."""
