@@ -10,6 +10,8 @@ from typing import Any
 
 from k3repro.client import Request, open_target, wave_load, zero_server
 from k3repro.probes.attend import LAG_LIMIT_S, Headroom, attended_wave
+from k3repro.probes.checks import summarise
+from k3repro.probes.plan import Rung
 
 STREAMS, TOKENS = 1024, 256
 
@@ -34,8 +36,11 @@ def main() -> None:
     for name, seen in (("idle", idle), ("flood", flood)):
         lag = "too few" if seen.lag_s is None else f"{seen.lag_s * 1e3:.2f}"
         print(f"{name:<8}{len(seen.lags):>8}{lag:>16}{seen.cpu_share or 0:>12.2f}")
+    rung = Rung("flood", STREAMS, STREAMS, 1, TOKENS)
+    said = [text for text in summarise(rung, 0, records, headroom=flood)["reasons"] if "client-bound" in text]
     over = flood.lag_s is None or flood.lag_s > LAG_LIMIT_S
-    print("client-bound, and the run says so" if over else "within the limit", f"({LAG_LIMIT_S * 1e3:g} ms)")
+    print(f"limit {LAG_LIMIT_S * 1e3:g} ms: {'missed' if over else 'kept'}; a run says: {said or 'nothing'}")
+    raise SystemExit(0 if bool(said) == over else 1)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ SELECT r.seal, json_extract_string(a.serve, '$.models[0]') AS model, r.probe,
        CAST(sum(r.completed) AS BIGINT) AS n_requests,
        sum(r.completion_tokens) * 1e9 / sum(CAST(round(r.wall_s * 1e9) AS BIGINT)) AS tokens_per_s,
        min(r.in_flight_plateau) AS plateau,
-       CASE WHEN a.verdict_ok THEN 'passed' ELSE 'none: tainted' END AS gate, a.serves AS n_serves
+       CASE WHEN json_extract_string(a.verdict, '$.tainted') = 'true' THEN 'none: tainted' ELSE 'passed' END AS gate, a.serves AS n_serves
 FROM rungs AS r JOIN artifacts AS a ON a.seal = r.seal AND a.tier = 'measured'
-GROUP BY r.seal, a.serve, r.probe, r.prompt_tokens_target, r.output_tokens_target, r.concurrency, a.verdict_ok, a.serves
+GROUP BY r.seal, a.serve, r.probe, r.prompt_tokens_target, r.output_tokens_target, r.concurrency, a.verdict, a.serves
 ORDER BY model, r.probe, r.seal, r.concurrency, r.output_tokens_target

@@ -245,6 +245,14 @@ def test_ctrl_c_drains_the_wave_in_flight_and_leaves_a_run_that_resumes(store: S
     assert "gate-1-con=4" in rungs
 
 
+def test_hardware_is_recorded_as_said_and_makes_no_other_serve(store: Store) -> None:
+    said, silent = gate(store, hardware="cpu"), gate(store, seed=1)
+    assert said.serve["platform"] == "cpu" and "platform" not in silent.serve
+    assert said.tier == "simulated", "a statement is no evidence"
+    gated = run_probe("envelope", target=TWIN, store=store, concurrency=(1,), osl=4)
+    assert gated.inputs == (said.seal,)
+
+
 def test_bad_names_and_parameters_are_one_line(store: Store) -> None:
     with pytest.raises(UsageError, match="no probe 'speed'"):
         run_probe("speed", target=TWIN, store=store)

@@ -31,13 +31,52 @@ SHAPES: dict[str, dict[str, dict[str, Any]]] = {
         "latency": {"isl": 2000, "osl": 32, "concurrency": (4,), "requests": 40},
     },
     "smollm2-135m": {
-        "needle-gate": {"context": 400, "concurrency": (1, 4, 8), "max_tokens": 24},
+        "needle-gate": {"context": 200, "concurrency": (1, 4, 8), "max_tokens": 24, "form": "primed"},
+        "niah-ladder": {
+            "context": (200, 500, 1000),
+            "sweep_context": (),
+            "repeats": 5,
+            "max_tokens": 24,
+            "form": "primed",
+        },
         "self-consistency": {"isl": 256, "osl": 32, "prompts": 8, "concurrency": (4, 8), "batch": "near-tie"},
         "osl-sweep": {"isl": 512, "osl": (16, 32, 64), "repeats": 3},
         "envelope": {"isl": 512, "osl": 16, "concurrency": (1, 4)},
         "latency": {"isl": 512, "osl": 16, "concurrency": (4,), "requests": 20},
     },
 }
+# What no model needs a shape of its own for.
+EVERY: dict[str, dict[str, Any]] = {
+    "classes": {"shape": ("short:128/8@4", "long:512/8@2")},
+    "saturation": {"shape": ("200/8",), "users": (1, 4)},
+    "slots": {"isl": 200, "osl": 8, "concurrency": (1, 4)},
+    "ablation": {"isl": 200, "osl": 8, "concurrency": (2,)},
+    "capacity-grid": {
+        "context": (256, 512), "concurrency": (2, 4), "osl": 16, "poll_s": 1.0, "timeout_s": 120.0,
+        "drain_s": 120.0,
+    },
+    "agentic": {"concurrency": 2, "warmup_s": 5.0, "window_s": 20.0},
+}  # fmt: skip
+# Behind the router a request at concurrency one takes seconds: two engines poll on two cores.
+PAIR: dict[str, dict[str, Any]] = {
+    "osl-sweep": {"isl": 256, "osl": (4, 8, 16), "repeats": 1},
+    "envelope": {"isl": 256, "osl": 8, "concurrency": (1, 4)},
+    "latency": {"isl": 256, "osl": 8, "concurrency": (4,), "requests": 20},
+}
+_UNGATED = ("self-consistency", "needle-gate", "niah-ladder")
+
+
+def corpus(scratch: Path) -> str:
+    """A few short sessions in the Mooncake format, which any of these models can hold."""
+    folder = scratch / "corpus"
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [
+        {"session_id": f"s{number}", "input_length": 100 + 60 * turn, "output_length": 8, "delay": 200 * turn,
+         "hash_ids": []}
+        for number in range(8) for turn in range(3)
+    ]  # fmt: skip
+    (folder / "short.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n", encoding="utf-8")
+    return str(folder / "short.jsonl")
 
 
 def scratch_folder() -> Path:
@@ -48,7 +87,8 @@ def scratch_folder() -> Path:
 
 def aggregated(name: str, store: Store, scratch: Path, *, restart: bool = False) -> list[Artifact]:
     """One engine: its start, then the probes; with `restart`, the self-consistency of a second serve too."""
-    model, shapes = engines.MODELS[name], SHAPES.get(name, SHAPES["tiny"])
+    model, shapes = engines.MODELS[name], SHAPES.get(name, SHAPES["tiny"]) | EVERY
+    shapes = shapes | {"agentic": EVERY["agentic"] | {"corpus": corpus(scratch)}}
     found = []
     with engines.served(model, scratch) as serve:
         start = _start(store, serve, scratch)
@@ -56,7 +96,7 @@ def aggregated(name: str, store: Store, scratch: Path, *, restart: bool = False)
         for probe, shape in shapes.items():
             # Random weights recall nothing: no needle gate can pass, speed is marked as taken without one.
             passed = any(artifact.name == "needle-gate" and artifact.verdict["ok"] for artifact in found)
-            unsafe = not passed and probe not in ("self-consistency", "needle-gate")
+            unsafe = not passed and probe not in _UNGATED
             found.append(_probe(probe, serve.url, store, unsafe=unsafe, **shape))
     if restart:
         first = next(artifact for artifact in found if artifact.name == "self-consistency")
@@ -73,14 +113,15 @@ def disaggregated(store: Store, scratch: Path) -> list[Artifact]:
         for serve in (prefill, decode):
             start = _start(store, serve, scratch)
             found += [start, store.derive(startup_law, [start], subject=start.subject)]
-        return [
-            *found,
-            _probe(
-                "self-consistency", router.url, store, isl=256, osl=24, prompts=4, concurrency=(4,),
-                direct=decode.url, prefill=prefill.url, decode=decode.url, state_bytes=STATE_BYTES,
-                block_bytes=BLOCK_BYTES, block_tokens=BLOCK_TOKENS, model=f"tiny-{router.model.name}",
-            ),
-        ]  # fmt: skip
+        served = f"tiny-{router.model.name}"
+        found.append(_probe(
+            "self-consistency", router.url, store, isl=256, osl=24, prompts=4, concurrency=(4,),
+            direct=decode.url, prefill=prefill.url, decode=decode.url, state_bytes=STATE_BYTES,
+            block_bytes=BLOCK_BYTES, block_tokens=BLOCK_TOKENS, model=served,
+        ))  # fmt: skip
+        for probe, shape in PAIR.items():
+            found.append(_probe(probe, router.url, store, unsafe=True, model=served, **shape))
+        return found
 
 
 def _start(store: Store, serve: engines.Serve, scratch: Path) -> Artifact:
@@ -94,7 +135,8 @@ def _start(store: Store, serve: engines.Serve, scratch: Path) -> Artifact:
 
 def _probe(name: str, url: str, store: Store, *, unsafe: bool = False, **shape: Any) -> Artifact:
     checks.LIMITS["client_lag_s"] = SHARED_CORES_LAG_S
-    artifact = run_probe(name, target=url, store=store, unsafe=unsafe, progress=Silent(), **shape)
+    options = {"target": url, "store": store, "unsafe": unsafe, "hardware": "cpu", "progress": Silent()}
+    artifact = run_probe(name, **options, **shape)
     print(
         f"{artifact.name}@{artifact.subject} {artifact.tier} {artifact.seal[:12]} {artifact.verdict}",
         flush=True,

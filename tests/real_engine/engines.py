@@ -1,7 +1,7 @@
 """Starts real vLLM on CPU: one engine, or a prefill/decode pair behind vllm-router; stops what it started.
 
 `$K3REPRO_ENGINE_PYTHON` names the Python of an environment made from requirements/engine.txt
-(`make engine-env`). Everything listens on 127.0.0.1. An engine is ready when it has answered a completion:
+(`make test-engine`). Everything listens on 127.0.0.1. An engine is ready when it has answered a completion:
 a health check alone is no proof, some configurations die at their first request.
 """
 
@@ -106,7 +106,7 @@ def build(names: Sequence[str], scratch: Path) -> Path:
     corpus.write_text("\n".join(text), encoding="utf-8")
     python = engine_python()
     if python is None:
-        raise RuntimeError(f"{VARIABLE} names no Python with vLLM; `make engine-env` makes one")
+        raise RuntimeError(f"{VARIABLE} names no Python with vLLM; `make test-engine` makes one")
     command = [str(python), str(HERE / "build_models.py"), str(scratch / "models"), str(corpus), *names]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return scratch / "models"

@@ -43,23 +43,28 @@ def test_a_tiny_model_starts_as_the_law_says_and_repeats_itself(name: str, tmp_p
         assert checks[wave]["different"] == 0 and checks[wave]["max_dlp"] == 0.0
     if name == "qwen3":
         assert found["self-consistency"].verdict["ok"], found["self-consistency"].verdict["reasons"]
-    for probe in ("osl-sweep", "envelope", "latency"):
+    for probe in ("osl-sweep", "envelope", "latency", *campaign.EVERY):
         assert found[probe].verdict["tainted"] and all(row["completed"] for row in found[probe].rows("rungs"))
 
 
 def test_a_small_real_model_recalls_needles_and_mixes_none(tmp_path: Path) -> None:
     found = by_name(campaign.aggregated("smollm2-135m", Store(tmp_path), campaign.scratch_folder()))
     gate = found["needle-gate"]
-    # A model of this size garbles some codes it copies; another request's code it must never say.
-    assert not gate.rows("leaks") and gate.verdict["outcomes"].get("hit", 0) >= gate.verdict["total"] // 2
-    assert found["latency"].verdict.get("tainted", False) is not gate.verdict["ok"]
+    assert gate.verdict["ok"] and not gate.rows("leaks"), gate.verdict["reasons"]
+    for probe in ("osl-sweep", "envelope", "latency", *campaign.EVERY):
+        assert not found[probe].verdict.get("tainted") and found[probe].inputs == (gate.seal,)
+        assert all(row["completed"] == row["requests"] for row in found[probe].rows("rungs"))
+    assert found["niah-ladder"].verdict["recalled_to"]
 
 
 def test_state_crosses_a_real_pair_behind_the_real_router(tmp_path: Path) -> None:
-    found = campaign.disaggregated(Store(tmp_path), campaign.scratch_folder())
-    probe = found[-1]
+    found = by_name(campaign.disaggregated(Store(tmp_path), campaign.scratch_folder()))
+    probe = found["self-consistency"]
     checks = probe.verdict["checks"]
     assert checks["swap"]["different"] == 0 and checks["swap"]["max_dlp"] == 0.0
     assert checks["swap-own"]["different"] == checks["swap-own"]["answers"]
     transfers = probe.rows("transfers")
     assert all(row["bytes"] == row["expected_bytes"] and not row["failed"] for row in transfers)
+    assert probe.verdict["ok"], probe.verdict["reasons"]
+    for name in campaign.PAIR:
+        assert found[name].verdict["tainted"] and all(row["completed"] for row in found[name].rows("rungs"))

@@ -40,20 +40,27 @@ def harness() -> None:
 @click.option("--output", type=click.Path(path_type=Path), required=True, help="Folder for its records.")
 @click.option("--concurrency", type=int, default=16, show_default=True, help="Lanes.")
 @click.option("--window-s", type=float, default=900.0, show_default=True, help="Measurement window, seconds.")
+@click.option(
+    "--warmup-s",
+    type=float,
+    default=300.0,
+    show_default=True,
+    help="Cache warm-up before the window, seconds.",
+)
 @click.option("--tokenizer", default="", help="Folder of a tokenizer, for use without a network.")
 @click.option("--print", "only_print", is_flag=True, help="Print the command line, run nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def run(
     tool: str, environment: Path, url: str, model: str, corpus: Path, output: Path, concurrency: int,
-    window_s: float, tokenizer: str, only_print: bool, as_json: bool,
+    window_s: float, warmup_s: float, tokenizer: str, only_print: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Run a harness; then ingest its output folder."""
     line = command(
         tool, environment=environment, url=url, model=model, corpus=corpus, output=output,
-        concurrency=concurrency, window_s=window_s, tokenizer=tokenizer,
+        concurrency=concurrency, window_s=window_s, warmup_s=warmup_s, tokenizer=tokenizer,
     )  # fmt: skip
     if not only_print:
-        drive(line, timeout_s=window_s + 7200)
+        drive(line, timeout_s=window_s + warmup_s + 7200)
     following = f"k3repro probe harness ingest {output} --subject {url} --corpus {corpus.name}"
     if as_json:
         emit({"command": line, "ran": not only_print, "next": following})

@@ -36,6 +36,10 @@ _EXAMPLES = {
     "classes": ("--target twin:mi325x", "--target twin:mi325x --shape short:128/32@16,long:32K/512@32"),
     "envelope": ("--target twin:mi325x --estimate", "--target http://router:30000 --concurrency 1,8,64"),
     "latency": ("--target twin:mi325x", "--target twin:mi325x --p99 --estimate"),
+    "needle-controls": (
+        "--target twin:mi325x",
+        "--target 'twin:mi325x?defect=preamble' --context 1K",
+    ),
     "needle-gate": (
         "--target twin:mi325x",
         "--target twin:mi325x --max-rate 1%",
@@ -165,7 +169,7 @@ def _run(
     store = Store(root)
     control = {
         key: options.pop(key)
-        for key in ("unsafe", "seed", "model", "confirm", "against", "restarts")
+        for key in ("unsafe", "seed", "model", "confirm", "hardware", "against", "restarts")
         if key in options
     }
     if estimate:
@@ -180,7 +184,8 @@ def _run(
     progress = Silent() if as_json else choose()
     against, restarts = control.pop("against", None), control.pop("restarts", 1)
     if against:
-        control.pop("confirm")
+        for key in ("confirm", "hardware"):
+            control.pop(key)
         artifact = run_pair(
             name, target, against, store=store, restarts=restarts, progress=progress, **control, **options
         )
@@ -259,6 +264,7 @@ def _command(name: str) -> click.Command:
     options += [
         click.option("--target", envvar="K3REPRO_TARGET", help="twin:PLATFORM or a URL; $K3REPRO_TARGET."),
         click.option("--model", help="Name of the model, where the target does not tell it (a P/D router)."),
+        click.option("--hardware", default="", help="What the serve runs on, as you say it: mi300x, cpu."),
         click.option(
             "--seed", type=int, default=0, show_default=True, help="Seed of prompts and of the twin."
         ),

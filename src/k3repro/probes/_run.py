@@ -13,6 +13,7 @@ from k3repro.probes import (
     ablation,
     capacity_grid,
     classes,
+    controls,
     envelope,
     latency,
     needle_gate,
@@ -38,8 +39,8 @@ from k3repro.serve.metrics import Metrics
 from k3repro.store import Artifact, Header, Run, Store
 
 _ALL = (
-    ablation, replay, capacity_grid, classes, envelope, latency, needle_gate, niah_ladder, osl_sweep,
-    saturation, self_consistency, slots,
+    ablation, replay, capacity_grid, classes, controls, envelope, latency, needle_gate, niah_ladder,
+    osl_sweep, saturation, self_consistency, slots,
 )  # fmt: skip
 PROBES: dict[str, ModuleType] = {probe.NAME: probe for probe in _ALL}
 
@@ -104,6 +105,7 @@ def run_probe(
     unsafe: bool = False,
     model: str | None = None,
     confirm: bool = False,
+    hardware: str = "",
     progress: Progress | None = None,
     **parameters: Any,
 ) -> Artifact:
@@ -113,7 +115,8 @@ def run_probe(
     probe needs a passing needle-gate of the same serve; `unsafe` does without and taints the artifact.
     `confirm` repeats the newest run of this probe and target on a fresh serve and returns the sealed
     comparison of their limits (`confirmation`); of the twin a fresh serve is the next seed.
-    `model` names the model where the target does not: a P/D router answers 503 to /v1/models.
+    `model` names the model where the target does not: a P/D router answers 503 to /v1/models. `hardware` is
+    recorded as the serve's platform, which no endpoint tells: a statement of whoever runs this, no evidence.
 
     Raises:
         UsageError: no such probe or parameter.
@@ -124,13 +127,13 @@ def run_probe(
     probe, chosen = probe_named(name), resolved(name, target, parameters)
     store, progress = store or Store(), progress or Silent()
     if confirm:
-        return _confirm(name, target, store, progress, unsafe=unsafe, model=model)
+        return _confirm(name, target, store, progress, unsafe=unsafe, model=model, hardware=hardware)
     planned = probe.plan(
         chosen
     )  # what cannot be planned is refused before a gate of ten minutes is asked for
     with Interrupt(progress).watch() as interrupt, open_target(target, seed=seed, model=model) as opened:
         require_room(planned, opened.max_model_len, opened.subject)
-        serve = serve_facts(opened)
+        serve = serve_facts(opened) | ({"platform": hardware} if hardware else {})
         gate = passing_gate(store, opened.subject, serve["id"]) if probe.PERFORMANCE and not unsafe else None
         if probe.PERFORMANCE and gate is None and not unsafe:
             fix = f"Run `k3repro probe needle-gate --target '{target}'` first; --unsafe taints."
@@ -159,7 +162,14 @@ def _earlier_serves(run: Run, serve: str) -> list[str]:
 
 
 def _confirm(
-    name: str, target: str, store: Store, progress: Progress, *, unsafe: bool, model: str | None
+    name: str,
+    target: str,
+    store: Store,
+    progress: Progress,
+    *,
+    unsafe: bool,
+    model: str | None,
+    hardware: str,
 ) -> Artifact:
     before = earlier_runs(store, name, parse_target(target).subject)
     newest = before[-1]
@@ -170,7 +180,8 @@ def _confirm(
             require_fresh(before, serve_facts(opened)["id"], target)
     values = {key: value for key, value in newest.parameters.items() if key not in ("seed", "unsafe")}
     options: dict[str, Any] = {
-        "target": target, "store": store, "seed": seed, "model": model, "progress": progress,
+        "target": target, "store": store, "seed": seed, "model": model, "hardware": hardware,
+        "progress": progress,
     }  # fmt: skip
     if probe_named(name).PERFORMANCE and not unsafe:
         run_probe(needle_gate.NAME, **options)
