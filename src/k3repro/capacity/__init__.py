@@ -5,6 +5,7 @@ from k3repro.capacity._blocks import BlockLaw, block_law, block_law_of
 from k3repro.capacity._caches import CacheLayer, cache_layers
 from k3repro.capacity._cells import Cell, nearest, published_cells
 from k3repro.capacity._discriminate import Rung, discriminating_rungs
+from k3repro.capacity._economics import cost_laws, floor_law, reserve, reserve_law
 from k3repro.capacity._engine import Engine, parse_version
 from k3repro.capacity._knee import KNEE_GAIN, Knee, find_knee, knee
 from k3repro.capacity._law import Law, law_of
@@ -16,6 +17,8 @@ from k3repro.capacity._size import MOST_SECONDS, Sizing, Sla, cost, size
 from k3repro.capacity._startup import StartupCheck, blocks_of_gib, check_startup
 from k3repro.capacity._throughput import Throughput, compare, rank
 from k3repro.capacity._tree import Tree, evaluate, formula_text, variables_of
+from k3repro.capacity.economics import seal_costs
+from k3repro.capacity.roofline import seal_roofline
 
 __all__ = [
     "KNEE_GAIN",
@@ -45,11 +48,13 @@ __all__ = [
     "check_startup",
     "compare",
     "cost",
+    "cost_laws",
     "discriminating_rungs",
     "evaluate",
     "find_knee",
     "fit_footprint",
     "fit_line",
+    "floor_law",
     "formula_text",
     "knee",
     "law_of",
@@ -59,6 +64,10 @@ __all__ = [
     "pool_law",
     "published_cells",
     "rank",
+    "reserve",
+    "reserve_law",
+    "seal_costs",
+    "seal_roofline",
     "serving_of",
     "size",
     "slot_limit",

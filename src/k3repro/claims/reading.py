@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from k3repro.budget.sealed import Specs, seal_spec, specs_of
+from k3repro.budget.sealed import Specs, specs_of
 from k3repro.capacity import Serving, serving_of
+from k3repro.capacity.roofline import specs_for
 from k3repro.claims._contradictions import Contradiction, contradictions, shared_ceilings
 from k3repro.claims._demand import Demand, demands
 from k3repro.claims._flight import Inference, infer
@@ -20,7 +21,7 @@ from k3repro.claims._totals import Total, totals
 from k3repro.errors import InputError
 from k3repro.store import Artifact, Column, Schema, Store, Table, derivation
 
-__all__ = ["read_tables", "seal_reading", "specs_for"]
+__all__ = ["read_tables", "seal_reading"]
 
 
 def _pair(name: str, unit: str, doc: str) -> tuple[Column, Column]:
@@ -232,17 +233,6 @@ def _total(item: Total) -> dict[str, Any]:
         "what": item.what, "model": item.model, "formula": item.formula, **_ends("value", item.span),
         "unit": item.unit, "printed": item.printed, "verdict": item.verdict,
     }  # fmt: skip
-
-
-def specs_for(store: Store, source: Artifact) -> list[Artifact]:
-    """Sealed specs of every layout that a transcription of levels names, with its model and platform."""
-    from k3repro.spec import load_layout
-
-    layouts = [load_layout(name) for name in sorted({row["layout"] for row in source.rows("series")})]
-    wanted = [("layouts", layout.name) for layout in layouts]
-    wanted += [("models", name) for name in sorted({layout.model for layout in layouts})]
-    wanted += [("platforms", name) for name in sorted({layout.platform for layout in layouts})]
-    return [seal_spec(store, kind, name) for kind, name in wanted]
 
 
 def seal_reading(store: Store, study: str, figures: str = "") -> Artifact:
