@@ -9,12 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k3repro.errors import InputError, InvalidRun, UsageError
-from k3repro.probes import confirm_limits, estimate_probe, limits, run_pair, run_probe
+from k3repro.probes import capacity_grid, confirm_limits, estimate_probe, limits, run_pair, run_probe
+from k3repro.probes._run import resolved
 from k3repro.probes.attend import Seen
 from k3repro.probes.cells import FAILED, OVER, SERVED, STALL, UNKNOWN, judge
 from k3repro.probes.effects import _interval, spread_of
 from k3repro.probes.needles import preamble
 from k3repro.probes.plan import Rung
+from k3repro.probes.setting import costs_of
 from k3repro.probes.shapes import KNEE_GAIN, Shape, knee, parse_shape
 from k3repro.probes.signature import fisher
 from k3repro.store import Artifact, Store
@@ -165,9 +167,16 @@ def test_idle_engines_with_requests_in_flight_are_a_stall(store: Store) -> None:
 
 
 def test_where_the_laws_disagree_the_engine_settles_it(gated: Store) -> None:
-    assert estimate_probe("capacity-grid", target="twin:mi300x", discriminate=True, context=(300_000,))[
-        "rungs"
-    ]
+    chosen = resolved("capacity-grid", "twin:mi300x", {"discriminate": True, "context": (300_000,)})
+    costs = costs_of("twin:mi300x")
+    (rung,) = capacity_grid.plan(chosen)
+    assert costs and rung.output_tokens * costs.step_s >= costs.prefill_s(rung.prompt_tokens * rung.requests)
+    assert (rung.output_tokens - 1) * costs.step_s < costs.prefill_s(300_000 * rung.requests)
+    plain = resolved("capacity-grid", "twin:mi300x", {"context": (300_000,)})
+    assert plain.osl == capacity_grid.USUAL_REPLY
+    assert resolved("capacity-grid", "twin:mi300x", {"discriminate": True, "osl": 99}).osl == 99
+    with pytest.raises(UsageError, match="how long prefill takes here is not known"):
+        estimate_probe("capacity-grid", target="http://x:1", platform="mi300x", discriminate=True)
     with pytest.raises(UsageError, match="laws need a pool"):
         estimate_probe("capacity-grid", target="http://x:1", discriminate=True)
 

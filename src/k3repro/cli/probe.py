@@ -31,7 +31,7 @@ _EXAMPLES = {
     "capacity-grid": (
         "--target twin:mi300x --context 200K,300K --concurrency 16,32",
         "--target http://router:30000 --platform mi300x --metrics http://decode:20005",
-        "--target twin:mi300x --discriminate --context 300K --osl 16K",
+        "--target twin:mi300x --discriminate --context 300K",
     ),
     "classes": ("--target twin:mi325x", "--target twin:mi325x --shape short:128/32@16,long:32K/512@32"),
     "envelope": ("--target twin:mi325x --estimate", "--target http://router:30000 --concurrency 1,8,64"),
@@ -62,7 +62,7 @@ _HELP = {
     "max_margin": "Widest top-2 margin, in nats, at which a parting is a near tie.",
     "max_dlp": "Largest log-probability difference, in nats, that rounding explains.",
     "isl": "Input tokens of each request (1024, 50K).",
-    "osl": "Output tokens of each request; a comma list where the probe sweeps it.",
+    "osl": "Output tokens of each request; a comma list in a sweep; 0: as the probe thinks fit.",
     "requests": "At least so many requests per concurrency (500 carry a p99).",
     "p99": "Five hundred requests per concurrency, which a p99 takes; --estimate says what that costs.",
     "repeats": "Repeats of each step.",
@@ -85,7 +85,8 @@ _HELP = {
     "platform": "Published layout behind a URL: mi300x, mi325x. The twin knows its own.",
     "pool_bytes": "KV pool per GPU in bytes, if not as published (0: as published).",
     "max_num_seqs": "In-flight sequences per lane, if not as published (0: as published).",
-    "discriminate": "Only the cells at which the block law and the pool law disagree; needs long replies.",
+    "discriminate": "Only the cells at which the two capacity laws disagree, with replies that outlast "
+    "their prefill.",
     "metrics": "URL of the decode engine's metrics, where the router has none.",
     "poll_s": "Seconds between two looks at the metrics.",
     "drain_s": "How long a late wave may drain before it is killed.",

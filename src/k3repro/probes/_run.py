@@ -88,6 +88,8 @@ def estimate_probe(
     else null.
     """
     probe = probe_named(name)
+    if platform and "platform" in {field.name for field in dataclasses.fields(probe.Parameters)}:
+        parameters["platform"] = platform
     chosen = resolved(name, target, parameters)
     found = estimate(probe.plan(chosen))
     priced = price(

@@ -20,13 +20,14 @@ from k3repro.probes._session import Session
 from k3repro.probes.attend import Observer, Seen
 from k3repro.probes.cells import CELLS_TABLE, LOOKS_TABLE, NOT_RUN, judge, look_rows
 from k3repro.probes.plan import Rung, canary
-from k3repro.probes.setting import Setting, setting_of
+from k3repro.probes.setting import Setting, costs_of, setting_of
 from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
 from k3repro.store import Schema
 
 NAME = "capacity-grid"
 PERFORMANCE = True
 SCHEMA = Schema((REQUESTS_TABLE, RUNGS_TABLE, CONSTRUCTION_TABLE, CELLS_TABLE, LOOKS_TABLE))
+USUAL_REPLY = 64
 _RESULTS = frozenset(
     {"completion", "concurrency"}
 )  # that a cell does not complete is what the grid looks for
@@ -36,13 +37,15 @@ _RESULTS = frozenset(
 class Parameters:
     """Contexts and concurrencies, reply length, the wave's time and the drain after it; what was launched.
 
-    `discriminate` replaces the concurrencies by those at which the two laws disagree. `metrics` names the
+    `osl` 0 is 64 tokens, or, with `discriminate`, the shortest reply that is still decoding when the last
+    request of its wave has been prefilled: only then are all of them resident at once. `discriminate`
+    replaces the concurrencies by those at which the two laws disagree. `metrics` names the
     decode engine's URL where the router has no metrics; several looks are taken every `poll_s` seconds.
     """
 
     context: tuple[int, ...] = (50_000, 100_000, 200_000, 300_000, 512_000)
     concurrency: tuple[int, ...] = (16, 32, 64)
-    osl: int = 64
+    osl: int = 0
     discriminate: bool = False
     platform: str = ""
     pool_bytes: int = 0
@@ -59,11 +62,24 @@ def resolve(parameters: Parameters, target: str) -> Parameters:
         target, platform=parameters.platform, pool_bytes=parameters.pool_bytes,
         max_num_seqs=parameters.max_num_seqs,
     )  # fmt: skip
+    if found is not None:
+        parameters = replace(
+            parameters, platform=found.platform, pool_bytes=found.pool_bytes, max_num_seqs=found.max_num_seqs
+        )
+    return replace(parameters, osl=parameters.osl or _reply(parameters, found, target))
+
+
+def _reply(parameters: Parameters, setting: Setting | None, target: str) -> int:
+    """Tokens of a reply that nobody chose."""
+    if not parameters.discriminate or setting is None:
+        return USUAL_REPLY
+    cells = _cells(parameters, setting)
+    costs = costs_of(target, platform=parameters.platform)
+    found = costs.outlasting(max(context * c for context, c in cells)) if costs else None
     if found is None:
-        return parameters
-    return replace(
-        parameters, platform=found.platform, pool_bytes=found.pool_bytes, max_num_seqs=found.max_num_seqs
-    )
+        fix = "Give --osl: with a reply that ends before the last prefill the laws cannot be told apart."
+        raise UsageError("how long prefill takes here is not known", where="--discriminate", fix=fix)
+    return max(USUAL_REPLY, found)
 
 
 def _setting(parameters: Parameters) -> Setting | None:
@@ -98,13 +114,14 @@ def _cells(parameters: Parameters, setting: Setting | None) -> list[tuple[int, i
 
 
 def _rungs(parameters: Parameters, setting: Setting | None) -> list[tuple[int, Rung]]:
-    if min(parameters.context, default=0) <= 2 * parameters.osl or not parameters.concurrency:
+    osl = parameters.osl or USUAL_REPLY
+    if min(parameters.context, default=0) <= 2 * osl or not parameters.concurrency:
         raise UsageError(
             "a grid needs contexts longer than two replies, and concurrencies", fix="--context 200K"
         )
     longest = parameters.timeout_s + parameters.drain_s
     return [
-        (context, Rung(f"grid-{context}-con={c}", c, c, context - parameters.osl, parameters.osl,
+        (context, Rung(f"grid-{context}-con={c}", c, c, context - osl, osl,
                        timeout_s=longest, stall_s=longest))
         for context, c in _cells(parameters, setting)
     ]  # fmt: skip

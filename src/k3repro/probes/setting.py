@@ -117,10 +117,21 @@ class Costs:
         running = min(rung.concurrency, rung.requests, self.slots or rung.concurrency)
         rounds = math.ceil(rung.requests / running)
         step = self.step_s + self.sequence_s * (running - 1)
-        tokens = rung.prompt_tokens * rung.requests
-        steps = math.ceil(tokens / self.prefill_step_tokens) if self.prefill_step_tokens else 0
-        prefill = steps * self.prefill_step_s + tokens * self.prefill_token_s
+        prefill = self.prefill_s(rung.prompt_tokens * rung.requests)
         return prefill + rounds * (self.floor_s + step * rung.output_tokens)
+
+    def prefill_s(self, tokens: int) -> float:
+        """Seconds of prefill, one request after the other."""
+        steps = math.ceil(tokens / self.prefill_step_tokens) if self.prefill_step_tokens else 0
+        return steps * self.prefill_step_s + tokens * self.prefill_token_s
+
+    def outlasting(self, tokens: int) -> int | None:
+        """The shortest reply whose decode outlasts the prefill of `tokens`; None where that is not known.
+
+        A request alone decodes fastest, so a batch only takes longer.
+        """
+        known = not self.partial and self.step_s > 0
+        return math.ceil(self.prefill_s(tokens) / self.step_s) if known else None
 
 
 def costs_of(target: str, store: Store | None = None, platform: str = "") -> Costs | None:
