@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Any
+
 import pytest
 
 from k3repro.probes import PROBES, detection
-from k3repro.probes.detection import TRIALS, Trial, detection_matrix, probes_on_trial
+from k3repro.probes.detection import detection_matrix, shown
+from k3repro.probes.detection_trial import TRIALS, Trial, flags, probes_on_trial
 from k3repro.store import Store
 from k3repro.twin import DEFECTS
 
@@ -47,32 +53,84 @@ def test_a_probe_that_flags_nothing_fails(probe: str) -> None:
     assert noticed, f"{probe} flags no defect"
 
 
+@pytest.mark.parametrize("probe", ["needle-gate", "latency", "osl-sweep"])
+def test_a_killed_wave_alone_raises_no_flag(probe: str) -> None:
+    """The control of the wedged fabric: its trials begin with a killed wave, which is not what they flag."""
+    assert Trial(probe, "mi325x", "", 0.0, 5, killed=True).flags() == []
+    assert "canary-before-4" in Trial(probe, "mi325x", "fabric-wedged", 1.0, 5).flags()[0]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("platform", ["mi325x", "mi300x"])
-@pytest.mark.parametrize("probe", probes_on_trial())
-def test_the_clean_twin_raises_no_flag_over_two_hundred_seeds(probe: str, platform: str) -> None:
-    flagged = {seed: Trial(probe, platform, "", 0.0, seed).flags() for seed in range(200)}
-    assert not {seed: reasons for seed, reasons in flagged.items() if reasons}
+def test_the_clean_twin_raises_no_flag_over_two_hundred_seeds(platform: str) -> None:
+    trials = [Trial(probe, platform, "", 0.0, seed) for probe in probes_on_trial() for seed in range(200)]
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as executor:
+        found = zip(trials, executor.map(flags, trials, chunksize=20), strict=True)
+        flagged = {(trial.probe, trial.seed): reasons for trial, reasons in found if reasons}
+    assert len(trials) == 200 * len(probes_on_trial()) and not flagged
 
 
-def test_a_small_matrix_is_sealed_and_counts_right(tmp_path: object, store: Store) -> None:
-    settings = {"first": 2, "full": 3, "clean": 1, "rates": (1.0, 0.01), "defects": ("preamble",)}
-    sealed = detection_matrix(store, **settings)  # type: ignore[arg-type]
+def test_a_small_matrix_is_sealed_and_counts_right(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Three trials show no more than a third at 95 % confidence.
+    monkeypatch.setattr(detection, "ENOUGH", 0.33)
+    settings: dict[str, Any] = {
+        "first": 2, "rounds": (3,), "clean": 1, "rates": (1.0, 0.01), "defects": ("preamble",),
+    }  # fmt: skip
+    sealed = detection_matrix(store, **settings)
     assert sealed.tier == "simulated" and sealed.subject == "twin:mi325x"
-    caught = {row["probe"]: row["smallest_rate"] for row in sealed.rows("caught")}
-    assert caught["needle-controls"] in (1.0, 0.01) and caught["needle-gate"] is None
+    caught = {row["probe"]: row for row in sealed.rows("caught")}
+    assert caught["needle-controls"]["smallest_rate"] == 1.0 and caught["needle-controls"]["n"] == 3
+    assert caught["needle-controls"]["at_least"] == pytest.approx(0.05 ** (1 / 3))
+    assert caught["needle-gate"]["smallest_rate"] is None and caught["needle-gate"]["at_least"] is None
     cells = {(row["probe"], row["rate"]): row for row in sealed.rows("cells")}
-    assert cells["needle-controls", 1.0]["detection"] == 1.0
+    found = cells["needle-controls", 1.0]
+    assert (
+        found["detection"] == 1.0 and found["low"] == pytest.approx(0.025 ** (1 / 3)) and found["high"] == 1
+    )
     assert ("needle-gate", 0.01) not in cells, "below a rate that nothing flags nothing is run"
     assert any("flags no defect" in reason for reason in sealed.verdict["reasons"])
-    again = detection_matrix(store, **settings)  # type: ignore[arg-type]
+    clean = sealed.rows("clean")
+    assert all(row["flagged"] == 0 and row["at_most"] == pytest.approx(0.95) for row in clean)
+    again = detection_matrix(store, **settings)
     assert again.seal == sealed.seal
 
 
-def test_the_smallest_rate_is_the_end_of_an_unbroken_run() -> None:
-    cells = [
-        {"probe": "p", "rate": rate, "detection": share, "n": 20, "flagged": round(20 * share)}
-        for rate, share in ((1.0, 1.0), (0.5, 0.95), (0.2, 0.9), (0.1, 1.0))
-    ]
-    assert detection._caught("d", "p", cells)["smallest_rate"] == 0.5
+def _cells(*counts: tuple[float, int, int]) -> list[dict[str, Any]]:
+    return [{"probe": "p", "rate": rate, "n": n, "flagged": flagged} for rate, n, flagged in counts]
+
+
+def test_what_is_caught_is_shown_and_unbroken() -> None:
+    cells = _cells((1.0, 8, 8), (0.5, 59, 59), (0.2, 20, 18), (0.1, 59, 59))
+    row = detection._caught("d", "p", cells)
+    assert (row["smallest_rate"], row["n"], row["flagged"]) == (0.5, 59, 59)
+    assert 0.95 < row["at_least"] < 0.951
+    assert (row["missed_rate"], row["missed_n"], row["missed_flagged"]) == (0.2, 20, 18)
     assert detection._caught("d", "q", cells)["smallest_rate"] is None
+    # Twenty of twenty look like all of them and show no more than 86 %.
+    assert detection._caught("d", "p", _cells((1.0, 20, 20)))["smallest_rate"] is None
+
+
+def test_how_many_trials_show_ninety_five_percent() -> None:
+    assert shown(59, 59) and not shown(58, 58)
+    assert shown(92, 93) and not shown(91, 92)
+    assert not shown(20, 20) and not shown(91, 93)
+
+
+def test_a_rate_is_tried_until_it_is_shown_or_missed_twice() -> None:
+    """Probes that flag by a made-up rule: always, 19 of 20 times, half of the time."""
+    calls: dict[tuple[str, float], int] = {}
+    results: dict[tuple[str, float], list[list[str]]] = {
+        ("latency", 1.0): [["x"]] * 8, ("latency", 0.1): [["x"]] * 8, ("slots", 1.0): [["x"]] * 8,
+        ("slots", 0.1): [["x"]] * 7 + [[]],
+    }  # fmt: skip
+
+    def extend(wanted: Mapping[tuple[str, float], int]) -> None:
+        for key, count in wanted.items():
+            calls[key] = count
+            have = results[key]
+            while len(have) < count:
+                have.append([] if key == ("slots", 0.1) and len(have) == 30 else ["x"])
+
+    detection._settle(results, (20, 59, 93), extend)
+    assert calls["latency", 0.1] == 59 and ("latency", 1.0) not in calls, "the lowest rate is shown"
+    assert calls["slots", 0.1] == 59 and calls["slots", 1.0] == 59, "missed twice, so the next higher one"

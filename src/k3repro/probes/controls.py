@@ -1,53 +1,125 @@
 """needle-controls: one needle asked in prompts that differ in one thing each, at concurrency one.
 
-A repeated haystack and a chat template are what no probe sends, because both manufacture misses; asked on
-purpose, beside a varied haystack and a plain completion, they tell a sensitive model or a talkative template.
+A repeated haystack and a chat template are what no other probe sends, because both manufacture misses; asked
+on purpose, beside a varied haystack and a plain completion, they tell a sensitive model or a talkative
+template from a broken serve.
 """
 
 from __future__ import annotations
 
-from k3repro.client import Request, run_wave
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from k3repro.client import REQUESTS_TABLE, Request
+from k3repro.errors import UsageError
 from k3repro.probes._session import Session
+from k3repro.probes.needle_gate import Haystack
 from k3repro.probes.needles import CODE, Needle, needles
-from k3repro.probes.prompts import filler, insert
+from k3repro.probes.plan import Rung
+from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
+from k3repro.store import Column, Schema, Table
 
 NAME = "needle-controls"
-ASKED = 12
-WORDS = 240
-CAP = 24
-_SENTENCE = "The grey fox sleeps under the old bridge near the mill."
+PERFORMANCE = False
+CONTROLS_TABLE = Table(
+    "controls",
+    (
+        Column("request_id", "VARCHAR"),
+        Column("form", "VARCHAR", doc="varied, repeated (haystack), chat (varied, through the template)"),
+        Column("code", "VARCHAR"),
+        Column("found", "BOOL", doc="whether the reply holds the code"),
+        Column("reply", "VARCHAR"),
+    ),
+    key=("request_id",),
+    doc="One row per needle.",
+)
+SCHEMA = Schema((REQUESTS_TABLE, RUNGS_TABLE, CONSTRUCTION_TABLE, CONTROLS_TABLE))
+_FORMS = {"varied": Haystack(), "repeated": Haystack("repetitive-filler"), "chat": Haystack()}
 
 
-def reasons(session: Session) -> list[str]:
-    """Which of the three forms loses needles that the plain one finds."""
-    plain = _found(session, "varied", chat=False)
-    if plain < ASKED:
-        return [f"{ASKED - plain} of {ASKED} needles are missed in a varied haystack, asked one at a time"]
-    found = []
-    repeated = _found(session, "repeated", chat=False)
-    if repeated < ASKED:
-        found.append(f"{ASKED - repeated} of {ASKED} needles are lost in a haystack that repeats itself")
-    chat = _found(session, "varied", chat=True)
-    if chat < ASKED:
-        found.append(f"{ASKED - chat} of {ASKED} chat answers have no code within {CAP} tokens: a preamble?")
-    return found
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Context in tokens, needles per form, the cap that a preamble would eat."""
+
+    context: int = 2000
+    requests: int = 12
+    max_tokens: int = 24
+    timeout_s: float = 1800.0
 
 
-def _found(session: Session, hay: str, *, chat: bool) -> int:
-    hidden = needles(session.prompt_seed(f"controls/{hay}/{chat}"), ASKED)
+def plan(parameters: Parameters) -> list[Rung]:
+    """One rung a form, one request at a time."""
+    if parameters.context < 2 * parameters.max_tokens + 100:
+        raise UsageError(
+            "a context is not longer than its reply", fix="Raise --context or lower --max-tokens."
+        )
+    prompt = parameters.context - parameters.max_tokens
+    return [
+        Rung(f"controls-{form}", 1, parameters.requests, prompt, parameters.max_tokens, False,
+             parameters.timeout_s)
+        for form in _FORMS
+    ]  # fmt: skip
+
+
+def procedure(session: Session, parameters: Parameters) -> None:
+    """Calibrate on the varied form, canary, the three forms, canary."""
+    hidden = needles(session.prompt_seed("controls"), len(_FORMS) * parameters.requests + 1)
+    varied = _FORMS["varied"]
+    session.keep_text = True
+    session.calibrate(lambda seed, words: varied.prompt(seed, words, hidden[-1], 0.5), varied.generator)
+    session.canary("before")
+    for number, (form, rung) in enumerate(zip(_FORMS, plan(parameters), strict=True)):
+        mine = hidden[number * rung.requests : (number + 1) * rung.requests]
+        # Sizes are those of the varied form: a template or a refrain costs other tokens, which says nothing.
+        requests, extra = _requests(session, rung, form, mine), partial(_extra, form, mine)
+        session.rung(rung, requests, extra, allow=frozenset({"prompts"}))
+    session.canary("after")
+
+
+def _requests(session: Session, rung: Rung, form: str, hidden: Sequence[Needle]) -> list[Request]:
+    words = session.sizing.words(rung.prompt_tokens)
     requests = []
     for index, needle in enumerate(hidden):
-        text = _prompt(session.prompt_seed(f"{hay}-{index}"), hay, needle)
+        name = f"{rung.name}-{index:04d}"
+        text = _FORMS[form].prompt(session.prompt_seed(name), words, needle, 0.5)
+        chat = form == "chat"
         prompt = [{"role": "user", "content": text}] if chat else text
-        name = f"{hay}-{'chat' if chat else 'plain'}-{index}"
-        requests.append(Request(name, prompt, CAP, ignore_eos=False, chat=chat))
-    records = session.target.run(run_wave, requests, concurrency=1, timeout_s=600)
-    return sum(
-        needle.code in CODE.findall(record.text) for needle, record in zip(hidden, records, strict=True)
-    )
+        requests.append(Request(name, prompt, rung.output_tokens, ignore_eos=False, chat=chat))
+    return requests
 
 
-def _prompt(seed: str, hay: str, needle: Needle) -> str:
-    repeats = WORDS // len(_SENTENCE.split())
-    text = filler(seed, WORDS) if hay == "varied" else [_SENTENCE] * repeats
-    return f"[{seed}] {' '.join(insert(text, needle.sentence, 0.5))}\n\n{needle.question}"
+def _extra(
+    form: str, hidden: Sequence[Needle], rows: Sequence[dict[str, Any]]
+) -> dict[str, list[dict[str, Any]]]:
+    by_id = sorted(rows, key=lambda row: row["request_id"])
+    return {
+        "controls": [
+            {
+                "request_id": row["request_id"], "form": form, "code": needle.code,
+                "found": needle.code in CODE.findall(row["text"] or ""), "reply": (row["text"] or "")[:200],
+            }
+            for needle, row in zip(hidden, by_id, strict=True)
+        ]
+    }  # fmt: skip
+
+
+def verdict(session: Session, parameters: Parameters) -> dict[str, Any]:
+    """Ok when every form finds every needle; else which form loses needles that the varied one finds."""
+    rows = session.run.rows("controls")
+    lost = {form: sum(not row["found"] for row in rows if row["form"] == form) for form in _FORMS}
+    return session.verdict(list(_reasons(lost, parameters))) | {"lost": lost}
+
+
+def _reasons(lost: dict[str, int], parameters: Parameters) -> list[str]:
+    asked = parameters.requests
+    if lost["varied"]:
+        return [f"{lost['varied']} of {asked} needles are missed in a varied haystack, asked one at a time"]
+    found = []
+    if lost["repeated"]:
+        found.append(f"{lost['repeated']} of {asked} needles are lost in a haystack that repeats itself")
+    if lost["chat"]:
+        cap = parameters.max_tokens
+        found.append(f"{lost['chat']} of {asked} chat answers have no code within {cap} tokens: a preamble?")
+    return found

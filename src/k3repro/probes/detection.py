@@ -3,52 +3,29 @@
 Every probe runs against the clean twin and against each defect over falling rates. A trial is one run at
 small sizes with a seed of its own, kept in memory; it flags when its verdict is not ok, or when it ends
 before a verdict. The publication's lesson behind it: a number is worth what its probe would have noticed.
+
+"Caught" is a statement about a share with an error: a rate counts when the one-sided Clopper-Pearson bound of
+its flagged trials puts the share above 95 %, which takes 59 trials without a miss or 93 with one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from typing import Any
 
 from k3repro.client import open_target
-from k3repro.errors import InvalidRun
-from k3repro.probes import controls
-from k3repro.probes._run import PROBES, judge, parameters_of, serve_facts
-from k3repro.probes._session import Session
-from k3repro.probes.interrupt import Interrupt
-from k3repro.probes.progress import Silent
+from k3repro.probes.detection_trial import TRIALS, Trial, flags, probes_on_trial
+from k3repro.probes.serve_facts import serve_facts
 from k3repro.store import Artifact, Column, Header, Schema, Store, Table
 from k3repro.twin import DEFECTS
+from k3repro.units import failure_rate_bound
 
 NAME = "detection-matrix"
 RATES = (1.0, 0.3, 0.1, 0.03, 0.01)
 ENOUGH = 0.95
-CONTROLS = controls.NAME
-
-# Small enough for thousands of trials, large enough to have requests in flight together.
-TRIALS: dict[str, dict[str, Any]] = {
-    "ablation": {"isl": 1024, "osl": 32, "concurrency": (8, 32), "waves": 1},
-    "agentic": {"concurrency": 4, "warmup_s": 1.0, "window_s": 40.0},
-    "capacity-grid": {
-        "context": (6_000,),
-        "concurrency": (16,),
-        "osl": 8,
-        "poll_s": 100.0,
-        "timeout_s": 400.0,
-        "drain_s": 400.0,
-    },
-    "classes": {"shape": ("latency-floor:1K/32@16", "throughput-peak:1K/64@32")},
-    "envelope": {"isl": 1024, "osl": 32, "concurrency": (1, 8, 32)},
-    "latency": {"isl": 1024, "osl": 24, "concurrency": (8, 32), "requests": 32},
-    "needle-gate": {"context": 1000},
-    "niah-ladder": {"context": (1500, 2500), "sweep_context": (1500,), "repeats": 4},
-    "osl-sweep": {"isl": 1024, "osl": (16, 64), "repeats": 4},
-    "saturation": {"shape": ("1024/32",), "users": (1, 16, 64)},
-    "self-consistency": {"isl": 64, "osl": 16, "prompts": 4, "concurrency": (2, 4)},
-    "slots": {"isl": 1024, "osl": 32, "concurrency": (16, 32, 64)},
-}
+ROUNDS = (20, 59, 93)
+"""Trials after which a rate is looked at: the last two are what no miss and one miss take for `ENOUGH`."""
 
 CELLS = Table(
     "cells",
@@ -59,6 +36,8 @@ CELLS = Table(
         Column("n", "INT64", doc="trials, each with its own seed"),
         Column("flagged", "INT64", doc="trials that raised a flag"),
         Column("detection", "DOUBLE", doc="flagged / n"),
+        Column("low", "DOUBLE", doc="lower end of the 95 % interval of the share (Clopper-Pearson)"),
+        Column("high", "DOUBLE", doc="its upper end"),
         Column("example", "VARCHAR", doc="what one of them said"),
     ),
     key=("defect", "probe", "rate"),
@@ -69,12 +48,18 @@ CAUGHT = Table(
     (
         Column("defect", "VARCHAR"),
         Column("probe", "VARCHAR"),
-        Column("smallest_rate", "DOUBLE", doc="least rate caught in 95 of 100 trials; NULL: at none"),
+        Column(
+            "smallest_rate", "DOUBLE", doc="least rate shown to be caught in 95 % of trials; NULL: none was"
+        ),
         Column("n", "INT64", doc="trials at that rate"),
         Column("flagged", "INT64", doc="of them flagged"),
+        Column("at_least", "DOUBLE", doc="share caught at that rate, at 95 % confidence (one-sided)"),
+        Column("missed_rate", "DOUBLE", doc="the next lower rate that was tried; NULL: none was"),
+        Column("missed_n", "INT64", doc="trials at that rate"),
+        Column("missed_flagged", "INT64", doc="of them flagged"),
     ),
     key=("defect", "probe"),
-    doc="The smallest rate on the grid from which a probe catches a defect.",
+    doc="The smallest rate on the grid from which a probe catches a defect, and the rate below it.",
 )
 CLEAN = Table(
     "clean",
@@ -82,6 +67,7 @@ CLEAN = Table(
         Column("probe", "VARCHAR"),
         Column("n", "INT64"),
         Column("flagged", "INT64"),
+        Column("at_most", "DOUBLE", doc="share of false alarms, at 95 % confidence (one-sided)"),
         Column("example", "VARCHAR"),
     ),
     key=("probe",),
@@ -90,77 +76,13 @@ CLEAN = Table(
 SCHEMA = Schema((CELLS, CAUGHT, CLEAN))
 
 
-class _Memory:
-    """What a session needs of a run, without files."""
-
-    run_id = "trial"
-
-    def __init__(self) -> None:
-        self.waves: list[str] = []
-        self.serve: dict[str, Any] = {}
-        self._rows: dict[str, list[dict[str, Any]]] = {}
-
-    def rows(self, table: str) -> list[dict[str, Any]]:
-        """Rows committed so far."""
-        return self._rows.get(table, [])
-
-    def commit(self, wave: str, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-        """Keep rows."""
-        self.waves.append(wave)
-        for name, rows in tables.items():
-            self._rows.setdefault(name, []).extend(map(dict, rows))
-
-    def quarantine(self, reason: str) -> None:
-        """A trial leaves nothing behind."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """One run of one probe: `defect` is empty for the clean twin."""
-
-    probe: str
-    platform: str
-    defect: str
-    rate: float
-    seed: int
-
-    @property
-    def target(self) -> str:
-        """The target string."""
-        return f"twin:{self.platform}" + (f"?defect={self.defect}={self.rate:g}" if self.defect else "")
-
-    def flags(self) -> list[str]:
-        """Run it: the reasons of its verdict, or why it ended early; empty when it noticed nothing."""
-        progress = Silent()
-        with open_target(self.target, seed=self.seed) as opened:
-            run: Any = _Memory()
-            session = Session(opened, run, progress, Interrupt(progress), seed=self.seed)
-            try:
-                if self.probe == CONTROLS:
-                    return controls.reasons(session)
-                probe, chosen = PROBES[self.probe], parameters_of(self.probe, TRIALS[self.probe])
-                return list(judge(probe, chosen, session, run)["reasons"])
-            except InvalidRun as error:
-                return [str(error)]
-
-
-def flags(trial: Trial) -> list[str]:
-    """`Trial.flags` as a function that another process can be handed."""
-    return trial.flags()
-
-
-def probes_on_trial() -> list[str]:
-    """Every registered probe, and the controls that need other prompts than any of them sends."""
-    return [*sorted(PROBES), CONTROLS]
-
-
 def detection_matrix(
     store: Store,
     *,
     platform: str = "mi325x",
-    first: int = 2,
-    full: int = 20,
-    clean: int = 10,
+    first: int = 8,
+    rounds: Sequence[int] = ROUNDS,
+    clean: int = 200,
     rates: Sequence[float] = RATES,
     defects: Sequence[str] = tuple(DEFECTS),
     executor: Executor | None = None,
@@ -169,10 +91,12 @@ def detection_matrix(
     """Run the matrix and seal it; resumes after the last defect that was finished.
 
     Each pair of probe and defect starts at the highest rate with `first` trials and goes down until none of
-    them flags; the lowest rate that was caught every time gets `full` trials, and the next if it fails them.
+    them flags. The lowest rate that was caught every time gets more trials, as many as `rounds` says, until
+    it is shown to be caught or has missed twice; then the next higher one is tried.
     """
     parameters = {
-        "first": first, "full": full, "clean": clean, "rates": list(rates), "defects": list(defects),
+        "first": first, "rounds": list(rounds), "clean": clean, "rates": list(rates),
+        "defects": list(defects),
         "probes": {name: _plain(TRIALS.get(name, {})) for name in probes_on_trial()},
     }  # fmt: skip
     with open_target(f"twin:{platform}") as opened:
@@ -188,12 +112,13 @@ def detection_matrix(
             run.commit("clean", {"clean": _clean(platform, clean, run_all)})
         for defect in defects:
             if defect not in run.waves:
-                run.commit(defect, _row_of(platform, defect, rates, first, full, run_all))
+                run.commit(defect, _row_of(platform, defect, rates, first, rounds, run_all))
             say(_sentence(defect, run.rows("caught")))
         return run.seal(_verdict(run.rows("caught"), run.rows("clean")))
 
 
 RunAll = Callable[[Iterable[Trial]], list[list[str]]]
+Results = dict[tuple[str, float], list[list[str]]]
 
 
 def _runner(executor: Executor | None) -> RunAll:
@@ -211,80 +136,107 @@ def _clean(platform: str, count: int, run_all: RunAll) -> list[dict[str, Any]]:
     for probe in probes_on_trial():
         found = run_all(Trial(probe, platform, "", 0.0, seed) for seed in range(count))
         bad = [reasons for reasons in found if reasons]
-        rows.append(
-            {"probe": probe, "n": count, "flagged": len(bad), "example": bad[0][0][:300] if bad else None}
-        )
+        rows.append({
+            "probe": probe, "n": count, "flagged": len(bad),
+            "at_most": failure_rate_bound(count - len(bad), count),
+            "example": bad[0][0][:300] if bad else None,
+        })  # fmt: skip
     return rows
 
 
 def _row_of(
-    platform: str, defect: str, rates: Sequence[float], first: int, full: int, run_all: RunAll
+    platform: str, defect: str, rates: Sequence[float], first: int, rounds: Sequence[int], run_all: RunAll
 ) -> dict[str, list[dict[str, Any]]]:
     """All probes against one defect, a rate at a time, so that many trials can run together."""
-    results: dict[tuple[str, float], list[list[str]]] = {}
+    results: Results = {}
+
+    def extend(wanted: Mapping[tuple[str, float], int]) -> None:
+        _extend(results, wanted, platform, defect, run_all)
+
     alive = probes_on_trial()
     for rate in sorted(rates, reverse=True):
-        _extend(results, [(probe, rate) for probe in alive], platform, defect, first, run_all)
+        extend({(probe, rate): first for probe in alive})
         alive = [probe for probe in alive if any(results[probe, rate])]
-    open_probes = set(probes_on_trial())
-    while open_probes:
-        keys = [key for probe in sorted(open_probes) if (key := _boundary(results, probe, full)) is not None]
-        _extend(results, keys, platform, defect, full - first, run_all)
-        open_probes = {probe for probe, rate in keys if _share(results[probe, rate]) < ENOUGH}
+    _settle(results, rounds, extend)
     cells = [_cell(defect, probe, rate, found) for (probe, rate), found in results.items()]
     return {"cells": cells, "caught": [_caught(defect, probe, cells) for probe in probes_on_trial()]}
 
 
-def _boundary(
-    results: Mapping[tuple[str, float], Sequence[object]], probe: str, full: int
-) -> tuple[str, float] | None:
-    """The lowest rate that a probe caught every time so far and that has not had all its trials."""
-    rates = [
-        rate for (name, rate), found in results.items() if name == probe and len(found) < full and all(found)
-    ]
-    return (probe, min(rates)) if rates else None
+def _settle(
+    results: Results, rounds: Sequence[int], extend: Callable[[Mapping[tuple[str, float], int]], None]
+) -> None:
+    """Try each probe at its lowest rate until that is shown to be caught or missed twice, then the next."""
+    ladders = {probe: _hopeful(results, probe) for probe in probes_on_trial()}
+    while ladders:
+        wanted = {}
+        for probe, ladder in list(ladders.items()):
+            while ladder and _misses(results[probe, ladder[0]]) > 1:
+                ladder.pop(0)
+            found = results[probe, ladder[0]] if ladder else []
+            look = min((count for count in rounds if count > len(found)), default=0)
+            if not found or not look or shown(len(found) - _misses(found), len(found)):
+                del ladders[probe]
+            else:
+                wanted[probe, ladder[0]] = look
+        extend(wanted)
 
 
-def _share(found: Sequence[object]) -> float:
-    return sum(map(bool, found)) / len(found)
+def _hopeful(results: Results, probe: str) -> list[float]:
+    """Rates of the first trials, lowest first, that a probe did not miss twice."""
+    rates = {rate: found for (name, rate), found in results.items() if name == probe}
+    return sorted(rate for rate, found in rates.items() if _misses(found) <= 1)
+
+
+def _misses(found: Sequence[Sequence[str]]) -> int:
+    return sum(not reasons for reasons in found)
+
+
+def shown(flagged: int, count: int) -> bool:
+    """Whether so many flags show, at 95 % confidence, that at least `ENOUGH` of all trials are flagged."""
+    return 1 - failure_rate_bound(flagged, count) >= ENOUGH
 
 
 def _extend(
-    results: dict[tuple[str, float], list[list[str]]], keys: Sequence[tuple[str, float]], platform: str,
-    defect: str, count: int, run_all: RunAll,
-) -> None:  # fmt: skip
+    results: Results, wanted: Mapping[tuple[str, float], int], platform: str, defect: str, run_all: RunAll
+) -> None:
+    """Run trials until every rate of `wanted` has as many as it says."""
     trials = [
         Trial(probe, platform, defect, rate, seed)
-        for probe, rate in keys
-        for seed in _seeds(len(results.get((probe, rate), [])), count)
+        for (probe, rate), count in wanted.items()
+        for seed in range(len(results.get((probe, rate), [])), count)
     ]
     for trial, reasons in zip(trials, run_all(trials), strict=True):
         results.setdefault((trial.probe, trial.rate), []).append(reasons)
 
 
-def _seeds(start: int, count: int) -> range:
-    return range(start, start + max(0, count))
-
-
 def _cell(defect: str, probe: str, rate: float, found: Sequence[Sequence[str]]) -> dict[str, Any]:
-    bad = [reasons for reasons in found if reasons]
+    bad, count = [reasons for reasons in found if reasons], len(found)
     return {
-        "defect": defect, "probe": probe, "rate": rate, "n": len(found), "flagged": len(bad),
-        "detection": len(bad) / len(found), "example": bad[0][0][:300] if bad else None,
+        "defect": defect, "probe": probe, "rate": rate, "n": count, "flagged": len(bad),
+        "detection": len(bad) / count, "low": 1 - failure_rate_bound(len(bad), count, 0.975),
+        "high": failure_rate_bound(count - len(bad), count, 0.975),
+        "example": bad[0][0][:300] if bad else None,
     }  # fmt: skip
 
 
 def _caught(defect: str, probe: str, cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The least rate from which on, upwards, every rate is caught often enough."""
-    found = None
+    """The least rate that is shown to be caught and above which none was missed twice."""
+    found = below = None
     mine = (cell for cell in cells if cell["probe"] == probe)
     for cell in sorted(mine, key=lambda cell: -cell["rate"]):
-        if cell["detection"] < ENOUGH:
+        if cell["n"] - cell["flagged"] > 1:
+            below = below or cell
             break
-        found = cell
+        if shown(cell["flagged"], cell["n"]):
+            found, below = cell, None
+        else:
+            below = below or cell
+    at, under = found or {}, (below or {}) if found else {}
     return {
-        "defect": defect, "probe": probe, "smallest_rate": found["rate"] if found else None,
-        "n": found["n"] if found else None, "flagged": found["flagged"] if found else None,
+        "defect": defect, "probe": probe, "smallest_rate": at.get("rate"), "n": at.get("n"),
+        "flagged": at.get("flagged"),
+        "at_least": 1 - failure_rate_bound(at["flagged"], at["n"]) if at else None,
+        "missed_rate": under.get("rate"), "missed_n": under.get("n"), "missed_flagged": under.get("flagged"),
     }  # fmt: skip
 
 
