@@ -43,9 +43,9 @@ K3_REAL ?=
 # Debian packages; needs root. The script takes down what it built, also when a test fails.
 test-cluster: $(VENV)/.test $(VENV)/.router
 	@[ "$$(id -u)" = 0 ] || { echo "make test-cluster needs root: it makes network namespaces"; exit 3; }
-	@PATH=$$PATH:/usr/sbin:/sbin; for name in sshd slurmctld slurmd srun munged ip ss; do command -v $$name >/dev/null || \
+	@PATH=$$PATH:/usr/sbin:/sbin; for name in sshd slurmctld slurmd srun munged ip ss podman runc; do command -v $$name >/dev/null || \
 	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends slurmctld slurmd \
-	    slurm-client munge openssh-server iproute2 procps && break || exit 3; }; done
+	    slurm-client munge openssh-server iproute2 procps podman runc && break || exit 3; }; done
 	@K3_CLUSTER=1 K3_REQUIRE=cluster $(BIN)/python -m pytest tests/cluster -m cluster $(PYTEST_ARGS)
 
 test-real: $(VENV)/.test $(VENV)/.router

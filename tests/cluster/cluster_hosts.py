@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
 SCRIPT = HERE / "cluster.sh"
+MEASURED: list[tuple[str, str]] = []  # (what, how long or how often), printed at the end of the run
 
 
 @dataclass(frozen=True)
@@ -19,8 +21,9 @@ class Hosts:
     k3repro: str = str(Path(sys.prefix) / "bin" / "k3repro")
 
     def cluster_file(
-        self, folder: Path, scheduler: str, *, extra: str = "", platform: str = "mi325x"
-    ) -> Path:
+        self, folder: Path, scheduler: str, *, extra: str = "", platform: str = "mi325x", engine: str = "",
+        container: str = 'runtime = "process"',
+    ) -> Path:  # fmt: skip
         """A cluster file for twin engines on these hosts, or on this machine for "local"."""
         local = scheduler == "local"
         address = "127.0.0.{}" if local else "10.78.0.{}"
@@ -32,6 +35,7 @@ class Hosts:
         )
         keys = f'known_hosts = "{self.folder}/known_hosts"\nidentity = "{self.folder}/id"\n'
         ssh = f'[ssh]\nuser = "root"\n{keys}'
+        argv = f'["{engine}"]' if engine else f'["{self.k3repro}", "twin", "engine", "serve"]'
         text = f"""name = "{folder.name.replace("_", "-")}-{scheduler}"
 recipe = "kimi-k3-{platform}"
 scheduler = "{scheduler}"
@@ -44,8 +48,8 @@ rails = []
 interface = "eth0"
 gid = 0
 [container]
-runtime = "process"
-engine = ["{self.k3repro}", "twin", "engine", "serve"]
+{container}
+engine = {argv}
 router = ["{self.router}"]
 [paths]
 model = "{folder}/model"
@@ -72,3 +76,45 @@ simulated = true
         path = folder / f"{scheduler}.toml"
         path.write_text(text)
         return path
+
+
+def k3(hosts: Hosts, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """`k3repro bringup ...`; never a traceback."""
+    done = subprocess.run([hosts.k3repro, "bringup", *words], capture_output=True, text=True, timeout=180)
+    assert not check or done.returncode == 0, done.stderr[-3000:] + done.stdout[-1000:]
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def processes(folder: Path) -> list[str]:
+    """Whatever runs with something of this test in its command line."""
+    listed = subprocess.run(["ps", "-eo", "pid=,stat=,args="], capture_output=True, text=True).stdout
+    mine = [line for line in listed.splitlines() if str(folder) in line and " Z" not in line]
+    return [line for line in mine if "ps -eo" not in line]
+
+
+def listening() -> list[str]:
+    """Ports of the plan that anybody listens on, in every namespace."""
+    single = ("20005", "30000", "36367", "13345")
+    wanted = (*single, *(str(base + i) for base in (8405, 61005) for i in range(16)))
+    found = []
+    for where in ([], *(["ip", "netns", "exec", f"k3t{i}"] for i in range(1, 5))):
+        out = subprocess.run([*where, "ss", "-ltnH"], capture_output=True, text=True).stdout
+        for line in out.splitlines():
+            address, _, port = line.split()[3].rpartition(":")
+            if port in wanted and address.startswith(("10.78.", "127.0.0.2", "0.0.0.0", "*")):
+                found.append(line)  # another address is somebody else's
+    return found
+
+
+def nothing_left(folder: Path) -> None:
+    """No process, port, run file, state, lock or allocation."""
+    assert processes(folder) == []
+    assert listening() == []
+    assert not list(folder.glob("logs/.run-*"))
+    assert not list(folder.glob("logs/.router-pid"))
+    assert not list(folder.glob("state/*/state*.json"))
+    for lock in folder.glob("state/*/lock"):
+        subprocess.run(["flock", "--nonblock", lock, "true"], check=True)
+    jobs = subprocess.run(["squeue", "--noheader"], capture_output=True, text=True).stdout
+    assert "k3repro-up" not in jobs or " CG " in jobs, jobs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster_hosts import SCRIPT, Hosts
+from cluster_hosts import MEASURED, SCRIPT, Hosts
 
 
 def _router() -> str:
@@ -27,15 +28,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(skip)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What was measured, in one table: never asserted, a loaded machine is no defect."""
+    if not MEASURED:
+        return
+    terminalreporter.section("MEASURED")
+    for what, value in MEASURED:
+        terminalreporter.write_line(f"{what:56} {value}")
+
+
 @pytest.fixture(scope="session")
 def hosts() -> Iterator[Hosts]:
     """sshd on four hosts and Slurm over them."""
     router = _router()
     if not router:
         pytest.fail("no vllm-router: `make test-cluster` installs it, or set K3_ROUTER")
+    # A run that was killed leaves its hosts; its folder knows their processes.
+    for old in Path(tempfile.gettempdir()).glob("k3hosts-*"):
+        subprocess.run([SCRIPT, "down", old], capture_output=True)
+        shutil.rmtree(old, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix="k3hosts-") as name:
         folder = Path(name)
-        subprocess.run([SCRIPT, "down", folder], capture_output=True)
         try:
             for step in ("up", "slurm"):
                 done = subprocess.run([SCRIPT, step, folder], capture_output=True, text=True)
@@ -46,10 +59,14 @@ def hosts() -> Iterator[Hosts]:
 
 
 @pytest.fixture
-def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hosts: Hosts) -> Path:
-    """A folder of one test, with state and artifacts of its own."""
+def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hosts: Hosts) -> Iterator[Path]:
+    """A folder of one test, with state and artifacts of its own; what a failed test left is taken down."""
     (tmp_path / "artifacts").mkdir()
     monkeypatch.setenv("K3REPRO_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("K3REPRO_ARTIFACTS", str(tmp_path / "artifacts"))
     monkeypatch.setenv("SLURM_CONF", str(hosts.folder / "slurm.conf"))
-    return tmp_path
+    yield tmp_path
+    for file in tmp_path.glob("*.toml"):
+        if list(tmp_path.glob("state/*/state.json")):
+            argv = [hosts.k3repro, "bringup", "down", "--cluster", file, "--no-drain"]
+            subprocess.run(argv, capture_output=True, timeout=120)

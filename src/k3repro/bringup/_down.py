@@ -135,7 +135,10 @@ async def _prove(executor: Executor, state: State) -> list[Owner]:
         return read_owners(node, result.out)
 
     found = [owner for owners in await asyncio.gather(*map(look, cluster.nodes)) for owner in owners]
-    ours = [owner for owner in found if owner.what.startswith(f"serve {state.serve}:")]
+    mine = f"{state.serve}:"
+    ours = [
+        owner for owner in found if owner.what.startswith(f"serve {mine}") or owner.owner.startswith(mine)
+    ]
     if ours:
         raise MachineError(f"still there: {ours[0].what} on {ours[0].node}", fix="Run it again.")
     return sorted(set(found), key=lambda owner: (owner.node, owner.what))

@@ -19,6 +19,7 @@ _NAME = re.compile(r"@[a-z_]+(?:\.[a-z_]+)?")
 ROUTER = "router"
 SERVE_LABEL = "k3repro.launch"
 MARK = "K3REPRO_LAUNCH"
+ROUTER_PID = ".router-pid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,5 +283,7 @@ def router_argv(plan: Plan) -> tuple[str, ...]:
         return plan.router.argv
     inside = f"{plan.recipe.get('container', 'logs')}/router.log"
     container = plan.launch("prefill_master").container
-    command = f"exec {shlex.join(plan.router.argv)} > {inside} 2>&1"
+    # Its pid inside the container: the router is stopped and looked for alone, before the engine beside it.
+    pid = f"{plan.recipe.get('container', 'logs')}/{ROUTER_PID}"
+    command = f"echo $$ > {pid}; exec {shlex.join(plan.router.argv)} > {inside} 2>&1"
     return (plan.cluster.runtime, "exec", "-d", container, "/bin/sh", "-c", command)

@@ -159,4 +159,6 @@ def _files(facts: NodeFacts, sections: dict[str, list[str]]) -> None:
             facts.memlock = rest
         elif word == "shm" and rest.isdigit():
             facts.shm = int(rest)
-    facts.image = " ".join(sections.get("image", ()))
+    image = " ".join(sections.get("image", ()))
+    # Podman prints the bare digest where docker names its algorithm.
+    facts.image = f"sha256:{image}" if re.match(r"[0-9a-f]{64}\b", image) else image

@@ -9,10 +9,17 @@ from dataclasses import dataclass, field
 
 from k3repro.bringup._cluster import Cluster, Node
 from k3repro.bringup._names import hide
-from k3repro.bringup._plan import MARK, ROUTER, SERVE_LABEL
+from k3repro.bringup._plan import MARK, ROUTER, ROUTER_PID, SERVE_LABEL
 from k3repro.bringup._script import mark_of, run_file
 from k3repro.serve.startup import FATAL
 
+# What the fabric prints when it gives up, besides the engine's own texts.
+FABRIC = {
+    "connector-protocol": "hdr.type == MessageType::RegEndpoint",
+    "cross-rail": "bnxt_re_resolve_eth_dmac",
+    "qp-transition": "ModifyInit2Rtr",
+}
+PATTERNS = {**FATAL, **FABRIC}
 # An error that comes with every start and means nothing here.
 HARMLESS = ("Failed to import Triton kernels",)
 _ERROR = r"(^|[^A-Za-z])(ERROR|CRITICAL|FATAL)([^A-Za-z]|$)|Traceback \(most recent call last\)|Error:"
@@ -69,7 +76,7 @@ def _mine(cluster: Cluster, marks: Sequence[str]) -> list[str]:
 
 def status_script(cluster: Cluster, serve: str, roles: Mapping[str, str]) -> str:
     """Look at roles (name -> log path) of one node; output lines are read by `read_status`."""
-    fatal = " ".join(f"-e {shlex.quote(text)}" for text in FATAL.values())
+    fatal = " ".join(f"-e {shlex.quote(text)}" for text in PATTERNS.values())
     harmless = " ".join(f"-e {shlex.quote(text)}" for text in HARMLESS)
     lines = []
     for role, log in roles.items():
@@ -96,9 +103,17 @@ def status_script(cluster: Cluster, serve: str, roles: Mapping[str, str]) -> str
 def _alive(cluster: Cluster, mark: str, role: str) -> str:
     if cluster.runtime == "process":
         return "mine | wc -l"
-    if role == ROUTER:  # inside the container
-        return "pgrep -fc '[v]llm.*router'"
+    if role == ROUTER:
+        return f"{_in_router(cluster, mark.partition(':')[0], '-0')} && echo 1 || echo 0"
     return f"{cluster.runtime} ps -q --filter label={SERVE_LABEL}={mark} | wc -l"
+
+
+def _in_router(cluster: Cluster, serve: str, signal: str) -> str:
+    """Signal the router inside the prefill master's container, by the pid it left in the folder of logs."""
+    beside = mark_of(serve, "prefill_master")
+    container = f"$({cluster.runtime} ps -q --filter label={SERVE_LABEL}={beside})"
+    pid = f"$(cat {shlex.quote(f'{cluster.logs}/{ROUTER_PID}')} 2>/dev/null)"
+    return f'{cluster.runtime} exec {container} /bin/sh -c "kill {signal} {pid}" >/dev/null 2>&1'
 
 
 def read_status(node: Node, out: str) -> dict[str, RoleStatus]:
@@ -125,7 +140,7 @@ def read_status(node: Node, out: str) -> dict[str, RoleStatus]:
 
 def fatal_name(text: str) -> str:
     """The name of a fatal pattern that a line matches; "error" for any other."""
-    return next((name for name, pattern in FATAL.items() if pattern in text), "error")
+    return next((name for name, pattern in PATTERNS.items() if pattern in text), "error")
 
 
 def registered(adds: Sequence[str]) -> dict[str, set[str]]:
@@ -160,8 +175,18 @@ def owners_script(cluster: Cluster, ports: Iterable[int]) -> str:
         '  [ "$now" = "$start" ] && echo "mark $pid ${f##*/.run-}"; done',
     ]
     if cluster.runtime != "process":
-        fmt = '{{.Names}} {{.Label \\"' + SERVE_LABEL + '\\"}}'
-        lines.append(f"{cluster.runtime} ps --format \"{fmt}\" | sed 's/^/container /'")
+        # inspect, because docker and podman print labels of `ps` in different words.
+        ask = shlex.join(
+            [
+                cluster.runtime,
+                "inspect",
+                "--format",
+                f'{{{{.Name}}}} {{{{index .Config.Labels "{SERVE_LABEL}"}}}}',
+            ]
+        )
+        lines.append(
+            f"ids=$({cluster.runtime} ps -aq); [ -z \"$ids\" ] || {ask} $ids | sed 's#^/*#container #'"
+        )
     return "\n".join([*lines, "true"]) + "\n"
 
 
@@ -181,9 +206,8 @@ def read_owners(node: Node, out: str, *, serve: str = "", prefix: str = "") -> l
             found.append(Owner(node.host, "GPU in use", f"pid {first} {more}".strip()))
         elif (
             kind == "container"
-            and prefix
-            and first.startswith(prefix)
-            and not (serve and more.startswith(serve))
+            and (more or (prefix and first.startswith(prefix)))
+            and not (serve and more.startswith(f"{serve}:"))
         ):
             found.append(Owner(node.host, f"container {first}", more or "started by hand"))
     return found
@@ -221,6 +245,8 @@ def stop_script(cluster: Cluster, serve: str, roles: Sequence[str], grace_s: flo
     ]
     if cluster.runtime != "process":
         grace = max(1, round(grace_s))
+        if ROUTER in roles:
+            lines += _stop_router(cluster, serve, round(grace_s / 0.2))
         for role in roles:
             label = f"label={SERVE_LABEL}={mark_of(serve, role)}"
             lines += [
@@ -239,3 +265,12 @@ def stop_script(cluster: Cluster, serve: str, roles: Sequence[str], grace_s: flo
         "echo killed $left left $rest",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _stop_router(cluster: Cluster, serve: str, polls: int) -> list[str]:
+    here, term, kill = (_in_router(cluster, serve, signal) for signal in ("-0", "-TERM", "-KILL"))
+    return [
+        f"if {here}; then {term}; n=0",
+        f"  while {here} && [ $n -lt {max(1, polls)} ]; do sleep 0.2; n=$((n + 1)); done",
+        f"  {kill}; fi; rm -f -- {shlex.quote(f'{cluster.logs}/{ROUTER_PID}')}",
+    ]
