@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading_tables import MUTATIONS, cells, draw, table
 
-from k3repro.capacity import serving_of
+from k3repro.capacity import seal_costs, seal_roofline, serving_of
 from k3repro.claims import Span, read_tables, seal_reading
 from k3repro.claims._contradictions import KINDS, contradictions, shared_ceilings
 from k3repro.claims._demand import demands
@@ -291,6 +291,40 @@ def test_survival_needs_twice_the_slack() -> None:
     (weak,) = [item for item in contradictions(short, []) if item.kind == "not-offered"]
     assert (weak.concurrency, weak.survives) == (40, False)
     assert weak.span.inside(Span(Fraction(34), Fraction(36)))
+
+
+# What follows from a reading
+
+
+def test_a_knee_where_the_requests_ran_out_is_none(store: Store, reading: Artifact) -> None:
+    """By stated users the long ladders turn at 100; only three levels differ in what was in flight."""
+    knees = {
+        (row["series"], row["load"]): row for row in seal_roofline(store, "mi325x-cookbook").rows("knees")
+    }
+    assert knees["kimi-k2.5/multi-run", "stated"]["at"] == 100
+    flying = knees["kimi-k2.5/multi-run", "in flight"]
+    assert (flying["levels"], flying["at"], flying["standing"]) == (3, None, "no knee within the ladder")
+    stress = knees["llama-3.1-405b/stress/saturation", "in flight"]
+    assert stress["levels"] == 4 and stress["before"] == 200 and stress["high"] in (300, None)
+
+
+def test_cells_at_inferred_lengths_are_in_sample(store: Store, reading: Artifact) -> None:
+    cells = seal_roofline(store, "mi325x-cookbook").rows("cells")
+    pairs = {(row["lengths"], row["relation"]) for row in cells}
+    assert pairs == {("stated", "independent"), ("inferred", "in-sample")}
+    row = next(row for row in cells if (row["series"], row["concurrency"], row["lengths"]) == (
+        "llama-3.1-405b/stress/saturation", 1000, "inferred"))  # fmt: skip
+    assert 440 < row["in_flight"] < 450 and row["isl"] + row["osl"] == pytest.approx(422.8, abs=1)
+
+
+def test_costs_carry_the_findings_of_their_level(store: Store, reading: Artifact) -> None:
+    transcribe(read_publication(PUBLICATIONS / "gpu-prices.toml"), store)
+    rows = {
+        (row["series"], row["concurrency"]): row for row in seal_costs(store, "mi325x-cookbook").rows("costs")
+    }
+    assert rows["llama-3.1-405b/fine-sweep", 500]["findings"] == ["above-dense-peak", "length"]
+    assert rows["qwen3-vl-235b/stress/scaling", 100]["findings"] == []
+    assert "not-offered" in rows["kimi-k2.5/multi-run", 200]["findings"]
 
 
 # The derivation

@@ -67,11 +67,8 @@ KNEES = Table(
         *(Column(name, "INT64", unit="requests") for name in ("at", "low", "high", "before")),
         Column("plateau", "DOUBLE", unit="tokens/s"),
         Column("standing", "VARCHAR"),
-        Column(
-            "in_flight_high", "DOUBLE", unit="requests", doc="most in flight on any level, where inferred"
-        ),
     ),
-    key=("series",),
+    key=("series", "load"),
     doc="Where each ladder stops paying, with what the errors of its rates leave open.",
 )
 SATURATION = Table(
