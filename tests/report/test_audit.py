@@ -209,6 +209,20 @@ def test_what_could_change_a_page_later_is_found(copy: Path, name: str) -> None:
     assert audit_site(copy).findings
 
 
+INDEX_EDITS = {
+    "a title": ("The wall law", "The wall law of 74"),
+    "an address": ("wall-law.html#", "index.html#"),
+    "an entry more": ("window.k3Search=[", 'window.k3Search=[["index.html","74","",""],'),
+    "code": (";\n", ";document.title='x';\n"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(INDEX_EDITS))
+def test_a_change_in_the_search_index_is_found(copy: Path, name: str) -> None:
+    edit(copy, "search/index.js", lambda text: text.replace(*INDEX_EDITS[name], 1))
+    assert any(finding.code == "search" for finding in audit_site(copy, alone=True).findings)
+
+
 def test_a_script_file_of_somebody_else_is_found(copy: Path) -> None:
     edit(copy, "assets/k3/k3.js", lambda text: text + "\ndocument.title = 'x';\n")
     assert any(finding.code == "script" for finding in audit_site(copy).findings)

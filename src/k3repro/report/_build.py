@@ -22,6 +22,7 @@ from k3repro.report._names import load_grammar
 from k3repro.report._notebooks import notebook_pages
 from k3repro.report._pages import Page, Shipped, csv_of, read_templates, render_page
 from k3repro.report._queries import load_queries
+from k3repro.report._search import INDEX, index_of
 from k3repro.report._site import Site
 from k3repro.report._sources import Sources
 from k3repro.report._withdrawn import check_withdrawn, withdrawn_items
@@ -74,6 +75,7 @@ def build_site(
     shutil.rmtree(staging, ignore_errors=True)
     _mkdocs.run_mkdocs(site.generated, staging)
     _finish(staging)
+    _files.write_changed(staging / INDEX, index_of(staging))
     # One set of objects for both, so that each file's document is read once.
     sealed = {artifact.seal: artifact for artifact in store.artifacts(current=False)}
     _ship(staging, site, store, sources, shipped, sealed)

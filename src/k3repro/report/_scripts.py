@@ -19,6 +19,7 @@ from k3repro.report._finding import Finding, found
 from k3repro.report._grammar import Grammar
 from k3repro.report._markup import sha256
 from k3repro.report._mkdocs import content_policy, package_assets
+from k3repro.report._search import INDEX
 
 __all__ = ["check_files", "check_page_scripts", "is_installed"]
 
@@ -71,7 +72,7 @@ def check_files(root: Path) -> list[Finding]:
         is_code = path.suffix in _CODE or name.startswith("assets/")
         if not is_code and not _PLACES.fullmatch(name):
             findings.append(found(name, "no check knows a file of this kind here", "file", "Remove it."))
-        elif is_code and not is_installed(name, path):
+        elif is_code and name != INDEX and not is_installed(name, path):
             fix = (
                 "Built by another version? Audit with that one; else it could change any number when viewed."
             )

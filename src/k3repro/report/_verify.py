@@ -18,6 +18,7 @@ from k3repro.report._gate import PLACES, Hit, scan_css, scan_tree
 from k3repro.report._grammar import Grammar
 from k3repro.report._html import parse_page
 from k3repro.report._names import Exemption, load_exemptions, load_grammar
+from k3repro.report._search import INDEX, index_text, page_entries
 from k3repro.report._sources import Sources
 from k3repro.report._templates import scan_templates
 
@@ -35,6 +36,7 @@ class Outcome:
     values: int = 0
     seals: set[str] = field(default_factory=set)
     quoted: set[str] = field(default_factory=set)
+    entries: dict[str, list[list[str]]] = field(default_factory=dict)  # of the search, by page
 
     @property
     def artifacts(self) -> int:
@@ -70,6 +72,7 @@ def verify_tree(
                 found(name, f"{token!r} in a style sheet", "css", _BIND) for token in printed
             ]
     outcome.findings += _scripts.check_files(root)
+    outcome.findings += _check_index(root, outcome.entries)
     outcome.findings += _check_data(root, sources)
     outcome.findings += [
         found(f"sources/{name}", "no page quotes this source", "source", "Remove it.")
@@ -103,6 +106,7 @@ def check_page(
     outcome.findings += _scripts.check_page_scripts(name, root, data, grammar)
     outcome.findings += check_beside(name, root)
     outcome.values += page.values
+    outcome.entries[name] = page_entries(name, root)
     outcome.seals |= page.seals
     outcome.quoted |= page.quoted
     for hit in scan_tree(root, page.bound, grammar, places):
@@ -124,6 +128,14 @@ def _unbound(page: str, hit: Hit) -> Finding:
 
 def _below(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def _check_index(root: Path, entries: dict[str, list[list[str]]]) -> list[Finding]:
+    """The search index against the text of the pages that were checked."""
+    path = root / INDEX
+    if path.is_file() and path.read_text("utf-8", "replace") == index_text(entries):
+        return []
+    return [found(INDEX, "is not the text of the pages", "search", "Build the site again.")]
 
 
 def _check_data(root: Path, sources: Sources) -> list[Finding]:
