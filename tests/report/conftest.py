@@ -67,6 +67,15 @@ def figure(rows):
         x=alt.X("wall_s:Q", title="Wall time (s)"), y=alt.Y("osl:O", title="Reply length (tokens)"), color="act:N",
     )
 """
+INDEX = """---
+title: A small report
+description: Pages that tests look at.
+---
+
+# A small report
+
+Numbers are on [the page of the wall law](wall-law.md), steps on [the journey](journey.md).
+"""
 JOURNEY = """---
 title: A journey
 description: Steps and switches.
@@ -140,11 +149,8 @@ def write_site(root: Path) -> Site:
     for folder in ("pages", "queries", "figures"):
         (root / folder).mkdir()
     shutil.copyfile(source / "queries" / "artifacts.sql", root / "queries" / "artifacts.sql")
-    for name in ("index.md", "artifacts.md"):
-        text = (source / "pages" / name).read_text("utf-8")
-        (root / "pages" / name).write_text(
-            text.replace("about/simulated.md", "index.md").replace("about/reading.md", "index.md")
-        )
+    shutil.copyfile(source / "pages" / "artifacts.md", root / "pages" / "artifacts.md")
+    (root / "pages" / "index.md").write_text(INDEX, "utf-8")
     (root / "pages" / "wall-law.md").write_text(PAGE, "utf-8")
     for name, sql in QUERIES.items():
         (root / "queries" / f"{name}.sql").write_text(sql, "utf-8")

@@ -1,7 +1,7 @@
 """The search index: titles, headings and prose of the built pages, as one script that works from disk.
 
 Taken from the pages themselves, so that the verifier can take it again and compare. What is bound (values,
-cells, code, drawings) is left out: a number is found on its page, where its card is, not in a list of results.
+cells, code, drawings) is left out: a number is found on its page, where its card is, not among results.
 """
 
 from __future__ import annotations
