@@ -33,14 +33,19 @@ def ask(host: str, path: str, body: Any = None, **headers: str) -> tuple[int, st
 
 
 def routed(
-    transfer: str, p_rank: int, d_rank: int, prompt: str = NEEDLE, told: str = ""
+    transfer: str,
+    p_rank: int,
+    d_rank: int,
+    prompt: str = NEEDLE,
+    told: str = "",
+    hosts: tuple[str, str] = (P_MASTER, DECODE),
 ) -> list[tuple[int, str]]:
     """Both posts of a WRITE request at once, as the real router makes them: (prefill's answer, decode's)."""
-    addresses = [f"host:{host},handshake:8405,notify:61005" for host in (P_MASTER, DECODE)]
+    addresses = [f"host:{host},handshake:8405,notify:61005" for host in hosts]
     name = f"___prefill_addr_{addresses[0]}___decode_addr_{addresses[1]}_{transfer:0>32}"
     shared = {"model": "kimi-k3", "transfer_id": transfer}
     halves = []
-    for prefill, host, rank, remote in ((True, P_MASTER, p_rank, d_rank), (False, DECODE, d_rank, p_rank)):
+    for prefill, host, rank, remote in ((True, hosts[0], p_rank, d_rank), (False, hosts[1], d_rank, p_rank)):
         params = {
             "do_remote_decode": prefill, "do_remote_prefill": not prefill, "transfer_id": transfer,
             "remote_dp_rank": remote, "remote_dp_size": 2, "remote_tp_size": 2,
@@ -126,6 +131,57 @@ def test_endpoints_carry_the_mark_and_count_handoffs(engines: dict[str, Engine])
 def test_a_plain_request_needs_no_partner(engines: dict[str, Engine]) -> None:
     answer = ask(DECODE, "/v1/completions", {"model": "kimi-k3", "prompt": NEEDLE, "max_tokens": 8})
     assert said(answer) == " HELIOTROPE-7492"
+
+
+def test_a_request_takes_its_place_in_the_lane_that_the_router_chose(engines: dict[str, Engine]) -> None:
+    def tokens() -> list[float]:
+        metrics = parse_metrics(ask(DECODE, "/metrics")[1])
+        return [metrics.total("vllm:generation_tokens", engine=str(lane)) or 0.0 for lane in range(2)]
+
+    before = tokens()
+    body = {"model": "kimi-k3", "prompt": "x", "max_tokens": 7, "ignore_eos": True}
+    for _ in range(3):
+        assert ask(DECODE, "/v1/completions", body, **{"x-data-parallel-rank": "1"})[0] == 200
+    assert [now - then for now, then in zip(tokens(), before, strict=True)] == [0, 21]
+    assert said(routed("e1", 0, 1)[1]) == " HELIOTROPE-7492"
+    after = tokens()
+    assert after[0] == before[0] and after[1] > before[1] + 21
+
+
+def test_a_rank_without_connector_answers_from_its_own_prefill_and_the_other_pool_dies(
+    tmp_path: Path,
+) -> None:
+    """A headless decode worker without --kv-transfer-config binds no listener (recipe, section on flags).
+
+    Its scheduler has no connector, so it computes the prompt itself: the answer is right, not empty as with
+    missing peer hosts. The prefill pool waits for the listener that never comes, and dies of it.
+    """
+    p, d, w = "127.0.4.1", "127.0.4.2", "127.0.4.3"
+    quick = {"transfer_timeout": "5"}
+    p_config, d_config = transfer_config("prefill", [d, w], **quick), transfer_config("decode", [p], **quick)
+    started = {
+        "worker": (w, role_arguments("decode", "worker", d, None, dp=2)),
+        "decode": (d, role_arguments("decode", "master", d, d_config, dp=2)),
+        "prefill": (p, role_arguments("prefill", "master", p, p_config, dp=2, nodes=1)),
+    }
+    running = {
+        name: Engine(tmp_path / f"{name}.log", host, arguments, **SCALE)
+        for name, (host, arguments) in started.items()
+    }
+    try:
+        for name in ("prefill", "decode"):
+            running[name].until("Application startup complete.")
+        assert "Initialized MoRIIO Connector" not in running["worker"].text
+        assert said(routed("f0", 0, 0, hosts=(p, d))[1]) == " HELIOTROPE-7492"
+        prefill, decode = routed("f1", 0, 1, hosts=(p, d))
+        assert decode[0] == 200 and said(decode) == " HELIOTROPE-7492"
+        assert prefill[0] == 500
+        running["prefill"].until("Timed out waiting for write_ready_flags", 20)
+        assert running["prefill"].process.wait(20) == 1
+        assert ask(d, "/health")[0] == 200
+    finally:
+        for engine in running.values():
+            engine.end()
 
 
 def test_a_stop_drains_and_a_lost_worker_is_the_end_of_its_pool(engines: dict[str, Engine]) -> None:

@@ -53,11 +53,11 @@ class Cluster:
             "/v1/models": self._models,
             "/metrics": self._metrics,
         }
-        self._posts: dict[str, Callable[[bytes], bytes | tuple[Generation, Flight]]] = {
-            "/v1/completions": lambda body: self._generate(body, chat=False),
-            "/v1/chat/completions": lambda body: self._generate(body, chat=True),
-            "/tokenize": self._tokenize,
-            "/detokenize": self._detokenize,
+        self._posts: dict[str, Callable[[bytes, int | None], bytes | tuple[Generation, Flight]]] = {
+            "/v1/completions": lambda body, lane: self._generate(body, lane, chat=False),
+            "/v1/chat/completions": lambda body, lane: self._generate(body, lane, chat=True),
+            "/tokenize": lambda body, lane: self._tokenize(body),
+            "/detokenize": lambda body, lane: self._detokenize(body),
         }
 
     @property
@@ -66,9 +66,13 @@ class Cluster:
         return f"{FINGERPRINT} {__version__} {self.platform.name} seed={self.seed}"
 
     def handle(
-        self, method: str, target: str, body: bytes, content_type: str = "application/json"
-    ) -> bytes | tuple[Generation, Flight]:
-        """Answer one request at the core's present time: response bytes, or a generation and its flight."""
+        self, method: str, target: str, body: bytes, content_type: str = "application/json",
+        lane: int | None = None,
+    ) -> bytes | tuple[Generation, Flight]:  # fmt: skip
+        """Answer one request at the core's present time: response bytes, or a generation and its flight.
+
+        `lane` is the rank a router chose for it; without it lanes take turns.
+        """
         path = target.partition("?")[0]
         post = self._posts.get(path)
         if post is not None and method == "POST":
@@ -77,7 +81,7 @@ class Cluster:
                     415, "Unsupported Media Type: Only 'application/json' is allowed", "Bad Request"
                 )
             try:
-                return post(body)
+                return post(body, lane)
             except Refused as refused:
                 return refused.reply
         get = self._gets.get(path)
@@ -113,12 +117,13 @@ class Cluster:
         preamble = PREAMBLE_TOKENS if chat and defects.strikes("preamble", number) else 0
         return defects.misses(prompt, number), preamble
 
-    def _generate(self, body: bytes, *, chat: bool) -> tuple[Generation, Flight]:
+    def _generate(self, body: bytes, lane: int | None, *, chat: bool) -> tuple[Generation, Flight]:
         generation = accept(parse_json(body), self._served, chat=chat)
         defects = self.core.defects
         if defects is not None:
             self._strike(generation, defects)
-        flight = self.core.submit(generation.prompt_tokens, len(generation.answer.tokens), generation.hashes)
+        tokens = len(generation.answer.tokens)
+        flight = self.core.submit(generation.prompt_tokens, tokens, generation.hashes, lane)
         generation.begin(f"{self.seed:x}-{flight.number:08d}", self.core.now_ns // 1_000_000_000)
         return generation, flight
 

@@ -93,11 +93,11 @@ class HttpDriver:
         late = self.misses().p99_ms
         return None if late is None else late / 1000
 
-    def start(self, connection: _Connection, message: _Message) -> None:
-        """Answer one request, now or as its tokens come."""
+    def start(self, connection: _Connection, message: _Message, lane: int | None = None) -> None:
+        """Answer one request, now or as its tokens come; in `lane` if a router chose one."""
         self._pump()
         answer = self.cluster.handle(
-            message.method, message.target, bytes(message.body), message.content_type
+            message.method, message.target, bytes(message.body), message.content_type, lane
         )
         if isinstance(answer, bytes):
             connection.finish(answer)

@@ -110,7 +110,7 @@ class Front(HttpDriver):
         """Requests that have no answer yet."""
         return len(self._jobs) + len(self.cluster.core.flights)
 
-    def start(self, connection: _Connection, message: _Message) -> None:
+    def start(self, connection: _Connection, message: _Message, lane: int | None = None) -> None:
         """Answer one request now, as its tokens come, or once its context is here."""
         path = message.target.partition("?")[0]
         if path == "/health" and self._fatal.done():
@@ -135,7 +135,7 @@ class Front(HttpDriver):
             return
         handoff, lane = self._handoff(message), self._lane(message)
         if handoff is None or not self._lanes.has_connector(lane) or handoff.peer is None:
-            super().start(connection, message)
+            super().start(connection, message, lane)
             return
         checked = self._checker.handle("POST", path, bytes(message.body), message.content_type)
         if isinstance(checked, bytes):
@@ -198,7 +198,7 @@ class Front(HttpDriver):
         text = _prompt(body, chat=_GENERATES[message.target.partition("?")[0]])
         pieces = tokenizer.pieces(text)
         context = "".join(pieces[:-1])
-        answer = await self._compute(message, body)
+        answer = await self._compute(message, body, lane)
         if self._launch.transfer is not None and self._launch.transfer.read:
             place = await self._lanes.call("hold", lane, handoff.transfer_id, context=context)
             answer = _with_params(answer, _read_params(place, handoff, lane, len(pieces) - 1))
@@ -210,10 +210,10 @@ class Front(HttpDriver):
                 self.cluster.core.expired[lane] += 1
         connection.finish(answer)
 
-    async def _compute(self, message: _Message, body: bytes) -> bytes:
+    async def _compute(self, message: _Message, body: bytes, lane: int) -> bytes:
         """Run one request of the core to its end and give its whole answer."""
         self._pump()
-        started = self.cluster.handle("POST", message.target, body, message.content_type)
+        started = self.cluster.handle("POST", message.target, body, message.content_type, lane)
         if isinstance(started, bytes):
             return started
         collector = _Collector(*started)
@@ -240,7 +240,7 @@ class Front(HttpDriver):
             # The answer follows from the context that came, not from the prompt that was asked with.
             document |= {"messages": [{"role": "user", "content": whole}]} if chat else {"prompt": whole}
         self._pump()
-        started = self.cluster.handle("POST", message.target, json.dumps(document).encode())
+        started = self.cluster.handle("POST", message.target, json.dumps(document).encode(), lane=lane)
         if isinstance(started, bytes):
             connection.finish(started)
             return
