@@ -74,7 +74,7 @@ class FakeEngine:
             return own
         if self.defect != "moves no bytes":
             self.transfers += 1
-            self.bytes += STATE_BYTES + BLOCK_BYTES * -(-len(tokens) // BLOCK_TOKENS)
+            self.bytes += STATE_BYTES + BLOCK_BYTES * -(-(len(tokens) - 1) // BLOCK_TOKENS)
         if self.defect == "loses the state part":
             self.bytes -= STATE_BYTES
         state = self.parked[params["handle"]]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k3repro.errors import InputError, UsageError
-from k3repro.probes import compare_serves, estimate_probe, run_probe
+from k3repro.probes import compare_serves, estimate_probe, run_probe, self_consistency
 from k3repro.probes._judgement import Limits, rule
 from k3repro.probes._sequences import Answer, Parting, part, read
 from k3repro.store import Artifact, Store
@@ -182,3 +182,36 @@ def test_the_last_digit_of_a_printed_double_is_no_difference(dlp: float, broken:
 def test_an_answer_without_a_choice_is_no_answer() -> None:
     with pytest.raises(ValueError, match="no choice"):
         read({"choices": []})
+
+
+@pytest.mark.parametrize(("tokens", "state", "blocks"), [
+    (256, 68_608, 1), (257, 68_608, 1), (258, 68_608, 2), (256, 0, 1), (257, 0, 2), (1, 68_608, 0),
+])  # fmt: skip
+def test_with_recurrent_state_the_last_prompt_token_does_not_cross(
+    tokens: int, state: int, blocks: int
+) -> None:
+    """vLLM's NIXL hand-off of a hybrid: prefill stops one token early, so 257 tokens are one block of 256."""
+    parameters = self_consistency.Parameters(state_bytes=state, block_bytes=1000, block_tokens=256)
+    assert self_consistency._expected([{"prompt_tokens": tokens}], parameters) == state + 1000 * blocks
+
+
+def test_engines_behind_a_router_vouch_for_it_and_make_the_serve(store: Store) -> None:
+    parked: dict[str, int] = {}
+    first, second = FakeEngine("", parked), FakeEngine("", parked)
+    with ExitStack() as stack:
+        engines = (stack.enter_context(serving(first)), stack.enter_context(serving(second)))
+        router = stack.enter_context(serving(FakeEngine(router=(first, second))))
+
+        def run(behind: tuple[str, ...]) -> Artifact:
+            options: dict[str, Any] = {"target": router, "store": store, "behind": behind}
+            return run_probe("self-consistency", **options, **SMALL)
+
+        bare, vouched = run(()), run(engines)
+        second.started += 1.0
+        restarted = run(engines)
+    assert set(vouched.serve["behind"]) == set(engines) and "behind" not in bare.serve
+    ids = [artifact.serve["id"] for artifact in (bare, vouched, restarted)]
+    assert len(set(ids)) == 3, (
+        "an engine that was started again makes another serve, whatever its router says"
+    )
+    assert all(artifact.verdict["serves"] == [artifact.serve["id"]] for artifact in (bare, vouched))

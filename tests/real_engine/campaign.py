@@ -120,7 +120,10 @@ def disaggregated(store: Store, scratch: Path) -> list[Artifact]:
             block_bytes=BLOCK_BYTES, block_tokens=BLOCK_TOKENS, model=served,
         ))  # fmt: skip
         for probe, shape in PAIR.items():
-            found.append(_probe(probe, router.url, store, unsafe=True, model=served, **shape))
+            engines_behind = (prefill.url, decode.url)
+            found.append(
+                _probe(probe, router.url, store, unsafe=True, model=served, behind=engines_behind, **shape)
+            )
         return found
 
 

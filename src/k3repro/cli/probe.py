@@ -170,7 +170,7 @@ def _run(
     store = Store(root)
     control = {
         key: options.pop(key)
-        for key in ("unsafe", "seed", "model", "confirm", "hardware", "against", "restarts")
+        for key in ("unsafe", "seed", "model", "confirm", "hardware", "behind", "against", "restarts")
         if key in options
     }
     if estimate:
@@ -185,7 +185,7 @@ def _run(
     progress = Silent() if as_json else choose()
     against, restarts = control.pop("against", None), control.pop("restarts", 1)
     if against:
-        for key in ("confirm", "hardware"):
+        for key in ("confirm", "hardware", "behind"):
             control.pop(key)
         artifact = run_pair(
             name, target, against, store=store, restarts=restarts, progress=progress, **control, **options
@@ -265,6 +265,12 @@ def _command(name: str) -> click.Command:
     options += [
         click.option("--target", envvar="K3REPRO_TARGET", help="twin:PLATFORM or a URL; $K3REPRO_TARGET."),
         click.option("--model", help="Name of the model, where the target does not tell it (a P/D router)."),
+        click.option(
+            "--behind",
+            multiple=True,
+            metavar="URL",
+            help="Engine behind the router, asked who it is: a router shows no evidence itself. Repeat it.",
+        ),
         click.option("--hardware", default="", help="What the serve runs on, as you say it: mi300x, cpu."),
         click.option(
             "--seed", type=int, default=0, show_default=True, help="Seed of prompts and of the twin."

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from types import ModuleType
 from typing import Any
 
@@ -34,6 +35,7 @@ from k3repro.probes.plan import as_parameters, estimate, require_room, whole
 from k3repro.probes.pricing import price
 from k3repro.probes.progress import Progress, Silent
 from k3repro.probes.serve_facts import serve_facts as serve_facts
+from k3repro.probes.serve_facts import vouch
 from k3repro.probes.setting import costs_of, setting_of
 from k3repro.serve.metrics import Metrics
 from k3repro.store import Artifact, Header, Run, Store
@@ -108,6 +110,7 @@ def run_probe(
     model: str | None = None,
     confirm: bool = False,
     hardware: str = "",
+    behind: Sequence[str] = (),
     progress: Progress | None = None,
     **parameters: Any,
 ) -> Artifact:
@@ -119,6 +122,8 @@ def run_probe(
     comparison of their limits (`confirmation`); of the twin a fresh serve is the next seed.
     `model` names the model where the target does not: a P/D router answers 503 to /v1/models. `hardware` is
     recorded as the serve's platform, which no endpoint tells: a statement of whoever runs this, no evidence.
+    `behind` are URLs of engines behind a router, which shows no evidence of a real engine itself; a restart
+    of one of them is another serve.
 
     Raises:
         UsageError: no such probe or parameter.
@@ -129,13 +134,15 @@ def run_probe(
     probe, chosen = probe_named(name), resolved(name, target, parameters)
     store, progress = store or Store(), progress or Silent()
     if confirm:
-        return _confirm(name, target, store, progress, unsafe=unsafe, model=model, hardware=hardware)
+        options: dict[str, Any] = {"unsafe": unsafe, "model": model, "hardware": hardware, "behind": behind}
+        return _confirm(name, target, store, progress, **options)
     planned = probe.plan(
         chosen
     )  # what cannot be planned is refused before a gate of ten minutes is asked for
     with Interrupt(progress).watch() as interrupt, open_target(target, seed=seed, model=model) as opened:
         require_room(planned, opened.max_model_len, opened.subject)
-        serve = serve_facts(opened) | ({"platform": hardware} if hardware else {})
+        known = _behind(opened, behind)
+        serve = serve_facts(opened, **known) | ({"platform": hardware} if hardware else {})
         gate = passing_gate(store, opened.subject, serve["id"]) if probe.PERFORMANCE and not unsafe else None
         if probe.PERFORMANCE and gate is None and not unsafe:
             fix = f"Run `k3repro probe needle-gate --target '{target}'` first; --unsafe taints."
@@ -154,7 +161,13 @@ def run_probe(
             session = Session(
                 opened, run, progress, interrupt, seed=seed, selftest=tested, timed=probe.PERFORMANCE
             )
-            return _carry_out(probe, chosen, session, run, unsafe, earlier)
+            return _carry_out(probe, chosen, session, run, unsafe, earlier, known)
+
+
+def _behind(opened: Any, urls: Sequence[str]) -> dict[str, Any]:
+    with ExitStack() as stack:
+        engines = {url: stack.enter_context(open_target(url)) for url in urls}
+        return {"behind": vouch(opened, engines)} if engines else {}
 
 
 def _earlier_serves(run: Run, serve: str) -> list[str]:
@@ -164,26 +177,20 @@ def _earlier_serves(run: Run, serve: str) -> list[str]:
 
 
 def _confirm(
-    name: str,
-    target: str,
-    store: Store,
-    progress: Progress,
-    *,
-    unsafe: bool,
-    model: str | None,
-    hardware: str,
-) -> Artifact:
+    name: str, target: str, store: Store, progress: Progress, *, unsafe: bool, model: str | None,
+    hardware: str, behind: Sequence[str],
+) -> Artifact:  # fmt: skip
     before = earlier_runs(store, name, parse_target(target).subject)
     newest = before[-1]
     simulated = newest.clock == "virtual"
     seed = 1 + max(run.parameters["seed"] for run in before) if simulated else newest.parameters["seed"]
     if not simulated:
         with open_target(target, model=model) as opened:
-            require_fresh(before, serve_facts(opened)["id"], target)
+            require_fresh(before, serve_facts(opened, **_behind(opened, behind))["id"], target)
     values = {key: value for key, value in newest.parameters.items() if key not in ("seed", "unsafe")}
     options: dict[str, Any] = {
         "target": target, "store": store, "seed": seed, "model": model, "hardware": hardware,
-        "progress": progress,
+        "behind": behind, "progress": progress,
     }  # fmt: skip
     if probe_named(name).PERFORMANCE and not unsafe:
         run_probe(needle_gate.NAME, **options)
@@ -192,7 +199,13 @@ def _confirm(
 
 
 def _carry_out(
-    probe: ModuleType, chosen: Any, session: Session, run: Run, unsafe: bool, earlier: list[str]
+    probe: ModuleType,
+    chosen: Any,
+    session: Session,
+    run: Run,
+    unsafe: bool,
+    earlier: list[str],
+    known: Mapping[str, Any],
 ) -> Artifact:
     session.progress.begin(probe.NAME, whole(probe.plan(chosen)))
     if earlier:
@@ -206,7 +219,7 @@ def _carry_out(
     if unsafe and probe.PERFORMANCE:
         reasons = ["unsafe: measured without a passing needle-gate", *verdict["reasons"]]
         verdict |= {"ok": False, "tainted": True, "reasons": reasons}
-    run.serve.update(serve_facts(session.target))
+    run.serve.update(serve_facts(session.target, **known))
     serves = [*earlier, run.serve["id"]]
     standing = SEEN_ON_ONE
     if earlier:

@@ -22,6 +22,7 @@ from k3repro.probes._judgement import SEQUENCES_TABLE, TRANSFERS_TABLE, Limits, 
 from k3repro.probes._sequences import Answer, ask_wave, digest
 from k3repro.probes._session import Session, plain_prompt
 from k3repro.probes.plan import Rung
+from k3repro.probes.serve_facts import vouch
 from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
 from k3repro.store import Schema
 
@@ -89,23 +90,12 @@ def procedure(session: Session, parameters: Parameters) -> None:
             for name in ("direct", "prefill", "decode")
             if (url := getattr(parameters, name))
         }
-        _vouch(session, others)
+        behind = vouch(session.target, {name: other for name, other in others.items() if name != "direct"})
+        if behind:
+            session.run.serve["behind"] = behind
         for rung in plan(parameters):
             _wave(session, rung, parameters, others)
     session.canary("after")
-
-
-def _vouch(session: Session, others: Mapping[str, Any]) -> None:
-    """A router shows little of itself: what its engines show is evidence too, and is kept as `behind`."""
-    behind = {name: other for name, other in others.items() if name != "direct"}
-    kept = ("id", "target", "engine", "models", "config")
-    facts = {name: {key: other.serve.get(key) for key in kept} for name, other in behind.items()}
-    if facts:
-        session.run.serve["behind"] = facts
-    evidence = session.target.serve["evidence"]
-    evidence += [
-        item for other in behind.values() for item in other.serve["evidence"] if item not in evidence
-    ]
 
 
 def _wave(session: Session, rung: Rung, parameters: Parameters, others: Mapping[str, Any]) -> None:
@@ -241,7 +231,9 @@ def _expected(records: Sequence[Mapping[str, Any]], parameters: Parameters) -> i
     sizes = [int(row["prompt_tokens"]) for row in records if row["prompt_tokens"] is not None]
     if len(sizes) != len(records):
         return None
-    blocks = sum(-(-size // parameters.block_tokens) for size in sizes)
+    # With recurrent state prefill stops a token early: decode computes the last one itself.
+    crossed = [size - 1 if parameters.state_bytes else size for size in sizes]
+    blocks = sum(-(-size // parameters.block_tokens) for size in crossed)
     return len(sizes) * parameters.state_bytes + blocks * parameters.block_bytes
 
 

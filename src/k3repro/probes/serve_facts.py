@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from k3repro.serve import facts
 
-__all__ = ["serve_facts"]
+__all__ = ["serve_facts", "vouch"]
 
 
-def serve_facts(target: Any) -> dict[str, Any]:
-    """The serve record of an open target, as it answers now."""
+def serve_facts(target: Any, **more: Any) -> dict[str, Any]:
+    """The serve record of an open target, as it answers now; `more` makes this serve this one too."""
     paths = ("/version", "/v1/models", "/health", "/metrics")
     fetched = {path: target.run(lambda opened, path=path: opened.fetch(path)) for path in paths}
     answers = {path: answer.text if answer.status == 200 else None for path, answer in fetched.items()}
-    known = {"seed": target.seed} if target.clock == "virtual" else {}
+    known = ({"seed": target.seed} if target.clock == "virtual" else {}) | more
     return facts(answers, target=target.subject, evidence=target.serve["evidence"], **known)
+
+
+def vouch(target: Any, engines: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Let the open `engines` behind a router vouch for it, which shows little of itself.
+
+    Their evidence is added to the target's; returns what they are, by name: id, version, configuration.
+    """
+    kept = ("id", "target", "engine", "models", "config")
+    evidence = target.serve["evidence"]
+    for engine in engines.values():
+        evidence += [item for item in engine.serve["evidence"] if item not in evidence]
+    found = {name: serve_facts(engine) for name, engine in engines.items()}
+    return {name: {key: entry.get(key) for key in kept} for name, entry in found.items()}
