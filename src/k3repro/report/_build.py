@@ -21,6 +21,7 @@ from k3repro.report._markup import canonical_json
 from k3repro.report._names import load_grammar
 from k3repro.report._notebooks import notebook_pages
 from k3repro.report._pages import Page, Shipped, csv_of, read_templates, render_page
+from k3repro.report._parquet import rows_parquet
 from k3repro.report._queries import load_queries
 from k3repro.report._search import INDEX, index_of
 from k3repro.report._site import Site
@@ -164,6 +165,7 @@ def _ship(
     for name in sorted(shipped.queries):
         _files.write_changed(staging / "queries" / f"{name}.sql", sources.queries[name].sql)
         _files.write_changed(staging / "data" / f"{name}.csv", csv_of(sources, name))
+        _files.write_changed(staging / "data" / f"{name}.parquet", rows_parquet(sources.result(name)))
     for name, text in sorted(shipped.sources.items()):
         _files.write_changed(staging / "sources" / name, text)
     for seal in sorted(_with_inputs(shipped.seals, sealed)):

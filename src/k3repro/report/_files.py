@@ -49,7 +49,7 @@ def tree_digests(root: Path, *, skip: Iterable[str] = ()) -> dict[str, str]:
     return {name: file_sha256(path) for name, path in names.items() if name not in left_out}
 
 
-_KINDS = frozenset({".html", ".css", ".js", ".json", ".csv", ".sql", ".toml", ".duckdb"})
+_KINDS = frozenset({".html", ".css", ".js", ".json", ".csv", ".parquet", ".sql", ".toml", ".duckdb"})
 
 
 def irregular(root: Path) -> dict[str, str]:

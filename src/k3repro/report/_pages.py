@@ -207,6 +207,7 @@ class Page:
         """Links to the rows and to the SQL of a query."""
         return (
             f'<p class="k3-source-links"><a href="{self.base}data/{query}.csv" download>CSV</a>'
+            f'<a href="{self.base}data/{query}.parquet" download>Parquet</a>'
             f'<a href="{self.base}queries/{query}.sql">SQL</a></p>'
         )
 

@@ -26,7 +26,7 @@ __all__ = ["check_files", "check_page_scripts", "is_installed"]
 _CODE = frozenset({".js", ".mjs", ".css", ".wasm", ".svg"})
 # Where a file that is neither script, style nor asset may lie; each kind has a check of its own.
 _PLACES = re.compile(
-    r"manifest\.json|[^\n]+\.html|data/[^/]+\.csv|queries/[^/]+\.sql|sources/[^\n]+|gate/(?:vocabulary|exemptions)\.toml"
+    r"manifest\.json|[^\n]+\.html|data/[^/]+\.(?:csv|parquet)|queries/[^/]+\.sql|sources/[^\n]+|gate/(?:vocabulary|exemptions)\.toml"
     r"|artifacts/ledger/[0-9a-f]{64}\.json|artifacts/[^\n]+\.duckdb"
 )
 _JINJA = re.compile(r"\{\{.*?\}\}")

@@ -43,6 +43,8 @@ def switches_of(
             label = _logarithmic(spec, rows, name, where)
         else:
             label = _choices(rows, query, name, where)
+            if not label:
+                continue
         if kind == "facet" and (composed := [part for part in _COMPOSED if part in spec]):
             raise InputError(f"small charts of a {composed[0]}", where=where, fix="Facet a single chart.")
         made.append({"kind": kind, "name": name, "label": label})
@@ -52,6 +54,8 @@ def switches_of(
 def _choices(rows: Sequence[Mapping[str, Any]], query: Query, name: str, where: str) -> str:
     values = {row.get(name) for row in rows}
     texts = {value for value in values if isinstance(value, str)}
+    if len(texts) == 1 and not values - texts:
+        return ""  # what there is to choose depends on the artifacts: one platform needs no switch
     if not 2 <= len(texts) <= _MOST_CHOICES or values - texts - {None}:
         raise InputError(
             f"{name!r} offers {len(texts)} texts to choose from",

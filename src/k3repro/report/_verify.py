@@ -18,6 +18,7 @@ from k3repro.report._gate import PLACES, Hit, scan_css, scan_tree
 from k3repro.report._grammar import Grammar
 from k3repro.report._html import parse_page
 from k3repro.report._names import Exemption, load_exemptions, load_grammar
+from k3repro.report._parquet import rows_parquet
 from k3repro.report._search import INDEX, index_text, page_entries
 from k3repro.report._sources import Sources
 from k3repro.report._templates import scan_templates
@@ -138,16 +139,18 @@ def _check_index(root: Path, entries: dict[str, list[list[str]]]) -> list[Findin
     return [found(INDEX, "is not the text of the pages", "search", "Build the site again.")]
 
 
+_DATA = {".csv": lambda result: rows_csv(result).encode(), ".parquet": rows_parquet}
+
+
 def _check_data(root: Path, sources: Sources) -> list[Finding]:
-    """The CSV files and queries that a site ships, against rows and the pages' own copies."""
+    """The CSV and Parquet files that a site ships, against the rows of their queries."""
     findings = []
     for path in sorted((root / "data").glob("*")) if (root / "data").is_dir() else []:
         query = path.stem
-        expected = rows_csv(sources.result(query)) if query in sources.queries else None
-        if expected is None or path.read_bytes() != expected.encode():
-            findings.append(
-                found(f"data/{path.name}", "is not what its query returns", "data", "Build the site again.")
-            )
+        made = _DATA.get(path.suffix) if query in sources.queries else None
+        if made is None or path.read_bytes() != made(sources.result(query)):
+            fix = "Build the site again (Parquet: with the DuckDB that audits it)."
+            findings.append(found(f"data/{path.name}", "is not what its query returns", "data", fix))
     return findings
 
 

@@ -55,6 +55,14 @@
     return button;
   };
 
+  // A number cited: no date, since the artifact's seal says which version it is.
+  const bibtex = (cited) => {
+    const plain = (text) => text.replace(/[\\{}%&#$_~^]/g, (sign) => ({ "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}" }[sign] || "\\" + sign));
+    const fields = { title: plain(cited.title), howpublished: plain(cited.publisher), version: cited.version, note: plain(`${cited.tier}; artifact ${cited.version}`), url: cited.url.replace(/[{}]/g, encodeURIComponent) };
+    return `@misc{${cited.id},\n${Object.entries(fields).map(([name, text]) => `  ${name} = {${text}}`).join(",\n")}\n}`;
+  };
+  const csl = (cited) => ({ id: cited.id, type: "dataset", title: cited.title, publisher: cited.publisher, version: cited.version, note: cited.tier, URL: cited.url });
+
   const fill = (fact) => {
     card.replaceChildren();
     card.append(make("p", `${fact.value}${fact.unit && !fact.value.endsWith(fact.unit) ? " " + fact.unit : ""}`, { className: "k3-full" }), badge(fact.tier, fact.basis));
@@ -73,6 +81,7 @@
       if (artifact.file) link.href = provenance.base + artifact.file;
       row(list, "artifact", link, " ", make("code", seal.slice(0, 12), { title: seal }));
       if (artifact.run_id) row(list, "run", make("code", artifact.run_id));
+      if (artifact.data) row(list, "digest", make("code", artifact.data.slice(0, 16), { title: artifact.data }));
     }
     if (seals.length > 4) row(list, "", `and ${seals.length - 4} more`);
     row(list, "query", make("code", `${fact.query}.${fact.column}`));
@@ -86,9 +95,16 @@
     }
     const command = fact.live || `k3repro artifacts sql "$(cat site/queries/${fact.query}.sql)"`;
     const link = fact.live === undefined ? location.href.replace(/#.*$/, "") + "#" + fact.id : location.href;
+    const shown = `${fact.value}${fact.unit && !fact.live ? " " + fact.unit : ""}`;
+    const cited = {
+      id: `k3repro-${fact.id || fact.query}`, url: link, title: `${shown} (${fact.query}.${fact.column})`, publisher: (document.querySelector(".md-header__topic") || {}).innerText || "k3repro",
+      version: seals.map((seal) => seal.slice(0, 16)).join(" "), tier: `${fact.tier}${fact.basis ? " from " + fact.basis : ""}`,
+    };
     const actions = make("div", null, { className: "k3-actions" });
     actions.append(
       copier("Copy link", link),
+      copier("BibTeX", bibtex(cited)),
+      copier("CSL-JSON", JSON.stringify([csl(cited)], null, 1)),
       copier("Copy as citation", `${fact.value}${fact.unit ? " " + fact.unit : ""} (${fact.tier}${fact.basis ? " from " + fact.basis : ""}; query ${fact.query}.${fact.column}; artifact ${seals.map((seal) => seal.slice(0, 16)).join(", ")}) ${link}`),
       copier("Copy command", command),
     );
