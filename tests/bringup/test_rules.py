@@ -149,6 +149,14 @@ CASES: list[tuple[dict[str, Any], str, str]] = [
     ({**MLA, "block_size": 16, "kv_offload": True, "heads_per_rank": 16}, "0.19.0", ""),
     ({**MLA, "attention": "sparse-mla", "block_size": 1}, "0.14.1", "sparse-mla-reference-attention"),
     ({**MLA, "block_size": 16, "heads_per_rank": 12, "kv_dtype": "fp8"}, "0.27.0", "aiter-fp8-prefill-heads"),
+    ({"attention": "gqa", "kv_offload": True}, "0.14.1", ""),
+    ({**MLA, "attention": "sparse-mla", "block_size": 1}, "0.15.0", ""),
+    ({**MLA, "aiter": False, "aiter_mla": False, "block_size": 16}, "0.14.1", ""),
+    ({**MLA, "attention": "sparse-mla", "aiter": False, "block_size": 1}, "0.15.0", "sparse-mla-needs-aiter"),
+    ({**MLA, "attention": "sparse-mla", "kv_dtype": "fp8", "block_size": 1}, "0.14.1", "sparse-mla-fp8-kv"),
+    ({"attention": "gqa", "quantization": "fp8", "vision_columns": 538}, "0.14.1",
+     "fp8-blanket-vision-shard"),
+    ({"attention": "gqa", "quantization": "fp8", "vision_columns": 4304}, "0.14.1", ""),
 ]  # fmt: skip
 
 

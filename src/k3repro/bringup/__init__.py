@@ -12,13 +12,15 @@ from k3repro.bringup._recipe import SECTIONS, Choice, Knob, Recipe, load_recipe
 from k3repro.bringup._record import seal_bring_up
 from k3repro.bringup._router import Substitution, router_flags_of
 from k3repro.bringup._rules import RULES, Broken, Rule, check_plan
-from k3repro.bringup._rules_engine import EngineRule, engine_rules, judge, launch_facts
+from k3repro.bringup._rules_engine import EngineRule, engine_rules, judge, launch_facts, model_facts
 from k3repro.bringup._script import dockerfile, hand_scripts, launch_script, router_script
+from k3repro.bringup._sealed import Failure, failures, seal_plan, seal_rules
 from k3repro.bringup._state import State, StateFile
-from k3repro.bringup._sync import diagram, doctor, start, stop
+from k3repro.bringup._sync import diagram, doctor, start, stop, watch_once
 from k3repro.bringup._up import bring_up, cluster_text_of, first_errors, look_at
 from k3repro.bringup._vigil import Look, Vigil
 from k3repro.bringup._watch import Owner, RoleStatus
+from k3repro.bringup.checklist import seal_checklist
 
 __all__ = [
     "CHECKS",
@@ -34,6 +36,7 @@ __all__ = [
     "Down",
     "EngineRule",
     "Executor",
+    "Failure",
     "Knob",
     "Launch",
     "Local",
@@ -65,6 +68,7 @@ __all__ = [
     "doctor",
     "engine_rules",
     "examine",
+    "failures",
     "first_errors",
     "gate_serve",
     "hand_scripts",
@@ -77,6 +81,7 @@ __all__ = [
     "look_at",
     "make_executor",
     "make_plan",
+    "model_facts",
     "parse_cluster",
     "probe_script",
     "read_facts",
@@ -85,7 +90,11 @@ __all__ = [
     "router_flags_of",
     "router_script",
     "seal_bring_up",
+    "seal_checklist",
+    "seal_plan",
+    "seal_rules",
     "start",
     "stop",
     "tear_down",
+    "watch_once",
 ]

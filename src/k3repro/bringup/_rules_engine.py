@@ -12,6 +12,7 @@ from typing import Any
 from k3repro.bringup._plan import Launch, Plan
 from k3repro.bringup._rules import number, rule
 from k3repro.errors import InputError
+from k3repro.spec import Model
 
 _BACKENDS = ("mori_high_throughput", "mori_low_latency", "allgather_reducescatter", "naive", "pplx",
              "deepep_high_throughput", "deepep_low_latency", "flashinfer_all2allv")  # fmt: skip
@@ -70,18 +71,28 @@ def engine_rules() -> tuple[EngineRule, ...]:
 
 def launch_facts(launch: Launch, plan: Plan) -> dict[str, Any]:
     """What engine rules ask about a launch."""
-    model, env, tp = plan.recipe.model, launch.variables, plan.recipe.layout.tp
-    mla, sparse = model.mla, model.indexer is not None
+    env, tp = launch.variables, plan.recipe.layout.tp
     return {
         "arch": plan.recipe.platform.arch,
-        "attention": ("sparse-mla" if sparse else "dense-mla") if mla is not None else "gqa",
+        **model_facts(plan.recipe.model, tp, launch.flag("--mm-encoder-tp-mode")),
         "attention_backend": launch.flag("--attention-backend"),
-        "heads_per_rank": mla.heads // tp if mla else None,
+        "quantization": launch.flag("--quantization"),
         "block_size": number(launch, "--block-size"),
         "kv_dtype": launch.flag("--kv-cache-dtype"),
         "aiter": env.get("VLLM_ROCM_USE_AITER", "0") == "1",
         "aiter_mla": env.get("VLLM_ROCM_USE_AITER_MLA", "1") == "1" and env.get("VLLM_ROCM_USE_AITER") == "1",
         "kv_offload": launch.flag("--kv-offloading-size") is not None,
+    }
+
+
+def model_facts(model: Model, tp: int, vision_mode: str | None = None) -> dict[str, Any]:
+    """What engine rules ask about a model at a TP size; in vision mode "data" the tower is not sharded."""
+    mla, vision = model.mla, model.vision
+    sharded = 1 if vision_mode == "data" else tp
+    return {
+        "attention": ("sparse-mla" if model.indexer else "dense-mla") if mla is not None else "gqa",
+        "heads_per_rank": mla.heads // tp if mla else None,
+        "vision_columns": vision.intermediate // sharded if vision else None,
     }
 
 
