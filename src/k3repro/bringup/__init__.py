@@ -14,8 +14,9 @@ from k3repro.bringup._router import Substitution, router_flags_of
 from k3repro.bringup._rules import RULES, Broken, Rule, check_plan
 from k3repro.bringup._rules_engine import EngineRule, engine_rules, judge, launch_facts, model_facts
 from k3repro.bringup._script import dockerfile, hand_scripts, launch_script, router_script
+from k3repro.bringup._sealed import Failure, failures, seal_plan, seal_rules
 from k3repro.bringup._state import State, StateFile
-from k3repro.bringup._sync import diagram, doctor, start, stop
+from k3repro.bringup._sync import diagram, doctor, start, stop, watch_once
 from k3repro.bringup._up import bring_up, cluster_text_of, first_errors, look_at
 from k3repro.bringup._vigil import Look, Vigil
 from k3repro.bringup._watch import Owner, RoleStatus
@@ -35,6 +36,7 @@ __all__ = [
     "Down",
     "EngineRule",
     "Executor",
+    "Failure",
     "Knob",
     "Launch",
     "Local",
@@ -66,6 +68,7 @@ __all__ = [
     "doctor",
     "engine_rules",
     "examine",
+    "failures",
     "first_errors",
     "gate_serve",
     "hand_scripts",
@@ -88,7 +91,10 @@ __all__ = [
     "router_script",
     "seal_bring_up",
     "seal_checklist",
+    "seal_plan",
+    "seal_rules",
     "start",
     "stop",
     "tear_down",
+    "watch_once",
 ]

@@ -13,6 +13,7 @@ from k3repro.bringup._executors import make_executor
 from k3repro.bringup._plan import Plan
 from k3repro.bringup._state import State, StateFile
 from k3repro.bringup._up import bring_up
+from k3repro.bringup._vigil import Look, Vigil
 
 T = TypeVar("T")
 
@@ -69,6 +70,19 @@ def doctor(plan: Plan) -> Doctor:
             return await examine(plan, executor)
         finally:
             await executor.close()
+
+    return _wait(look)
+
+
+def watch_once(state: State, *, answer_s: float = 60.0) -> Look:
+    """One look of a `Vigil`, synchronous."""
+
+    async def look() -> Look:
+        vigil = Vigil(state, answer_s=answer_s)
+        try:
+            return await vigil.look()
+        finally:
+            await vigil.close()
 
     return _wait(look)
 
