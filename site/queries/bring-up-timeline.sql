@@ -7,7 +7,7 @@
 -- column n_serves: {hide = true}
 -- empty: no cluster was brought up yet (k3repro run bring-up)
 SELECT t.seal, t.step, t.at_s, coalesce(lead(t.at_s) OVER (PARTITION BY t.seal ORDER BY t.step), t.at_s) AS until_s,
-       t.phase, t.what, 1 AS n_serves
-FROM bring_up_timeline AS t
+       t.phase, t.what, a.serves AS n_serves
+FROM bring_up_timeline AS t JOIN artifacts AS a ON a.seal = t.seal
 WHERE t.seal = (SELECT min(seal) FROM bring_up_timeline WHERE subject = 'cluster:twin-local')
 ORDER BY t.step

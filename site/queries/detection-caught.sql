@@ -5,6 +5,10 @@
 -- column smallest_rate: {label = "smallest rate caught", format = ".3g"}
 -- column n: {label = "n"}
 -- column flagged: {label = "flagged"}
+-- column at_least: {label = "caught in at least (one-sided, 95 %)", format = ".1%"}
+-- column missed_rate: {label = "next lower rate", format = ".3g"}
+-- column missed_n: {label = "n there"}
+-- column missed_flagged: {label = "flagged there"}
 -- empty: the detection matrix has not run
-SELECT seal, subject, defect, probe, smallest_rate, n, flagged
+SELECT seal, subject, defect, probe, smallest_rate, n, flagged, at_least, missed_rate, missed_n, missed_flagged
 FROM detection_matrix_caught WHERE smallest_rate IS NOT NULL ORDER BY subject, defect, smallest_rate, probe

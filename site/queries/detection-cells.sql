@@ -6,6 +6,8 @@
 -- column n: {label = "n"}
 -- column flagged: {label = "flagged"}
 -- column detection: {label = "share flagged", format = ".0%"}
+-- column low: {label = "at least (95 %)", format = ".0%"}
+-- column high: {label = "at most (95 %)", format = ".0%"}
 -- empty: the detection matrix has not run
-SELECT seal, subject, defect, probe, rate, n, flagged, detection
+SELECT seal, subject, defect, probe, rate, n, flagged, detection, low, high
 FROM detection_matrix_cells ORDER BY subject, defect, probe, rate

@@ -3,5 +3,6 @@
 -- column probe: {label = "probe"}
 -- column n: {label = "n"}
 -- column flagged: {label = "flagged"}
+-- column at_most: {label = "false alarms at most (one-sided, 95 %)", format = ".1%"}
 -- empty: the detection matrix has not run
-SELECT seal, subject, probe, n, flagged FROM detection_matrix_clean ORDER BY subject, probe
+SELECT seal, subject, probe, n, flagged, at_most FROM detection_matrix_clean ORDER BY subject, probe

@@ -13,4 +13,5 @@ SELECT p.seal, p.subject, p.shape, p.users, p.n_requests, p.output_tokens_per_s 
        CAST(json_extract(a.verdict, '$.knees."' || p.shape || '"') AS BIGINT) AS knee,
        json_extract_string(a.verdict, '$.standing') AS standing, a.serves AS n_serves
 FROM saturation_points AS p JOIN artifacts AS a ON a.seal = p.seal AND a.verdict_ok
+WHERE NOT contains(p.subject, '-1n/')
 ORDER BY p.subject, p.shape, p.users, p.seal
