@@ -47,10 +47,12 @@ def block_errors(
 
 def merges(packed: Bytes, result: Int4Blocks) -> npt.NDArray[np.bool_]:
     """[blocks, 7]: magnitude codes k and k + 1 both occur in the block and got the same int4 magnitude."""
-    magnitude = unpack_nibbles(packed).reshape(-1, BLOCK) & 7
-    code = np.abs(result.codes.astype(np.int16)).reshape(-1, BLOCK)
-    most = np.stack([np.where(magnitude == k, code, -1).max(axis=1) for k in range(8)], axis=1)
-    least = np.stack([np.where(magnitude == k, code, 99).min(axis=1) for k in range(8)], axis=1)
+    # [32, blocks], so that a reduction over a block runs along whole vectors
+    magnitude = np.ascontiguousarray(unpack_nibbles(packed).reshape(-1, BLOCK).T) & 7
+    code = np.ascontiguousarray(np.abs(result.codes.reshape(-1, BLOCK).astype(np.int8)).T)
+    nothing, beyond = np.int8(-1), np.int8(99)
+    most = np.stack([np.where(magnitude == k, code, nothing).max(axis=0) for k in range(8)], axis=1)
+    least = np.stack([np.where(magnitude == k, code, beyond).min(axis=0) for k in range(8)], axis=1)
     merged: npt.NDArray[np.bool_] = (most[:, :-1] >= least[:, 1:]) & (most[:, :-1] >= 0)
     return merged
 

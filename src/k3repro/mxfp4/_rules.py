@@ -176,9 +176,10 @@ def score_tables() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
 def _mse(codes: Bytes, arithmetic: Arithmetic) -> tuple[Doubles, Codes]:
     """The scale, of either sign, with the least squared error; among equals the first candidate."""
     doubled, doublings = normalise(codes)
-    counts = histograms(doubled)
-    cross, square = score_tables()
-    a, b = counts @ cross.T, np.maximum(counts @ square.T, 1)
+    # doubles hold these whole numbers exactly, and their matrix product has a fast kernel
+    counts = histograms(doubled).astype(np.float64)
+    cross, square = (table.astype(np.float64) for table in score_tables())
+    a, b = counts @ cross.T, np.maximum(counts @ square.T, 1.0)
     # whole numbers below 2**24: one float32 rounding, so every implementation orders the candidates alike
     best = np.argmax(a.astype(np.float32) ** 2 / b.astype(np.float32), axis=-1)
     pick: Any = best[..., None]
