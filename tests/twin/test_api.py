@@ -46,8 +46,17 @@ REFUSED: list[tuple[str, Any, int, str, str]] = [
     ("unknown model", {**GOOD, "model": "gpt"}, 404, "NotFoundError", "`gpt` does not exist"),
     ("negative tokens", {**GOOD, "max_tokens": -5}, 400, "BadRequestError", "at least 1, got -5"),
     ("no tokens", {**GOOD, "max_tokens": 0}, 400, "BadRequestError", "at least 1, got 0"),
-    ("tokens as text", {**GOOD, "max_tokens": "4"}, 400, "Bad Request", "integer"),
-    ("true tokens", {**GOOD, "max_tokens": True}, 400, "Bad Request", "integer"),
+    ("tokens as text", {**GOOD, "max_tokens": "four"}, 400, "Bad Request", "int_parsing"),
+    ("half a token", {**GOOD, "max_tokens": 1.5}, 400, "Bad Request", "int_from_float"),
+    ("a list of tokens", {**GOOD, "max_tokens": []}, 400, "Bad Request", "int_type"),
+    ("model as number", {**GOOD, "model": 5}, 400, "Bad Request", "string_type"),
+    ("cold", {**GOOD, "temperature": -1}, 400, "BadRequestError", "non-negative, got -1.0"),
+    ("hot", {**GOOD, "temperature": "hot"}, 400, "Bad Request", "float_parsing"),
+    ("hottest", b'{"prompt": "x", "temperature": Infinity}', 400, "BadRequestError", "finite number"),
+    ("all and more", {**GOOD, "top_p": 2}, 400, "BadRequestError", "top_p must be in (0, 1], got 2.0"),
+    ("options as text", {**GOOD, "stream": True, "stream_options": "x"}, 400, "Bad Request", "model_type"),
+    ("stream as number", {**GOOD, "stream": 7}, 400, "Bad Request", "bool_parsing"),
+    ("stream as list", {**GOOD, "stream": []}, 400, "Bad Request", "bool_type"),
     ("no prompt", {"model": "kimi-k3"}, 400, "BadRequestError", "prompt"),
     ("empty prompt", {**GOOD, "prompt": ""}, 400, "BadRequestError", "prompt"),
     ("number prompt", {**GOOD, "prompt": 7}, 400, "BadRequestError", "prompt"),
@@ -62,7 +71,7 @@ REFUSED: list[tuple[str, Any, int, str, str]] = [
         "stream",
     ),
     ("two choices", {**GOOD, "n": 2}, 400, "BadRequestError", "n must be 1"),
-    ("stream as text", {**GOOD, "stream": "yes"}, 400, "Bad Request", "boolean"),
+    ("stream as text", {**GOOD, "stream": "perhaps"}, 400, "Bad Request", "bool_parsing"),
     ("stop as number", {**GOOD, "stop": 3}, 400, "Bad Request", "stop"),
     ("too long", {**GOOD, "prompt": "x " * 60}, 400, "BadRequestError", "length is 50 tokens"),
     ("too long together", {**GOOD, "max_tokens": 49}, 400, "BadRequestError", "49 output tokens"),
@@ -83,6 +92,24 @@ def test_bad_requests_get_the_engines_answer(
     assert set(error) == {"message", "type", "param", "code"}
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "read"),
+    [
+        ("max_tokens", "3", 3),
+        ("max_tokens", 2.0, 2),
+        ("max_tokens", True, 1),
+        ("n", "1", 4),
+        ("stream", 0, 4),
+        ("temperature", "0.5", 4),
+        ("top_p", 1, 4),
+        ("ignore_eos", "yes", 4),
+    ],
+)
+def test_what_the_engine_converts_is_converted(field: str, value: Any, read: int) -> None:
+    out = cluster().handle("POST", "/v1/completions", json.dumps({**GOOD, field: value}).encode())
+    assert not isinstance(out, bytes) and len(out[0].answer.tokens) == read
+
+
 MESSAGES = [None, [], "hi", [{"content": "x"}], ["hi"], [{"role": "user", "content": 7}]]
 
 
@@ -93,7 +120,8 @@ def test_bad_messages_are_refused(messages: Any) -> None:
 
 
 FIELDS = ["prompt", "max_tokens", "stop", "stream", "stream_options", "messages", "ignore_eos", "model", "n"]
-LEAVES = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
+FIELDS += ["temperature", "top_p"]
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
 VALUE = st.recursive(LEAVES, lambda x: st.lists(x) | st.dictionaries(st.text(max_size=5), x), max_leaves=8)
 
 

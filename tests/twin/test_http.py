@@ -120,7 +120,7 @@ def test_a_huge_body_is_refused_and_a_large_one_is_read() -> None:
 def test_a_client_that_goes_away_frees_its_slot() -> None:
     async def conversation(port: int, driver: HttpDriver) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(completion(max_tokens=100_000, stream=True))
+        writer.write(completion(max_tokens=100_000, stream=True, ignore_eos=True))
         await reader.readuntil(b"data: ")
         assert driver.cluster.core.running == 1
         writer.transport.abort()

@@ -5,6 +5,7 @@ answer.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -12,6 +13,7 @@ from typing import Any
 
 from k3repro.errors import InputError
 from k3repro.twin._answers import answer
+from k3repro.twin._fields import WrongField, boolean, integer, number
 from k3repro.twin._render import Generation, error_reply
 from k3repro.twin._tokenizer import count_tokens, decode, pieces
 
@@ -74,12 +76,13 @@ def _wrong(field: str, expected: str, value: Any) -> Refused:
 
 def accept(document: dict[str, Any], served: Served, *, chat: bool) -> Generation:
     """The generation a valid request starts. Raises Refused otherwise."""
-    model = document.get("model") or served.model
+    model = _optional(document, "model", str) or served.model
     if model != served.model:
         raise Refused(404, f"The model `{model}` does not exist.", "NotFoundError", "model")
     _no_choices(document)
     prompt, prompt_tokens = prompt_text(document, chat=chat)
     max_tokens = _max_tokens(document, prompt_tokens, served, chat=chat)
+    _sampling(document)
     options = _optional(document, "stream_options", dict) or {}
     if options and not _optional(document, "stream", bool):
         raise Refused(400, "Stream options can only be defined when `stream=True`.", param="stream_options")
@@ -161,13 +164,42 @@ def _content(content: Any) -> str:
 
 def _optional(document: dict[str, Any], field: str, kind: type) -> Any:
     value = document.get(field)
-    if value is not None and type(value) is not kind:
-        raise _wrong(field, {bool: "boolean", int: "integer", dict: "dictionary"}[kind], value)
-    return value
+    if value is None or type(value) is kind:
+        return value
+    try:
+        return _READ[kind](value)
+    except WrongField as wrong:
+        shown = value if isinstance(value, (int, float, str)) else None
+        detail = {"type": wrong.kind, "loc": ("body", field), "msg": wrong.sentence, "input": shown}
+        raise _invalid(detail) from None
+
+
+def _dictionary(value: Any) -> dict[str, Any]:
+    raise WrongField("model_type", "Input should be a valid dictionary or instance of StreamOptions")
+
+
+def _text(value: Any) -> str:
+    raise WrongField("string_type", "Input should be a valid string")
+
+
+_READ: dict[type, Callable[[Any], Any]] = {
+    bool: boolean, int: integer, float: number, dict: _dictionary, str: _text,
+}  # fmt: skip
+
+
+def _sampling(document: dict[str, Any]) -> None:
+    """The ranges of what an engine would sample by; the twin's answers do not depend on them."""
+    heat, top = _optional(document, "temperature", float), _optional(document, "top_p", float)
+    if heat is not None and not math.isfinite(heat):
+        raise Refused(400, f"temperature must be a finite number, got {heat}.", param="temperature")
+    if heat is not None and heat < 0:
+        raise Refused(400, f"temperature must be non-negative, got {heat}.", param="temperature")
+    if top is not None and not 0 < top <= 1:
+        raise Refused(400, f"top_p must be in (0, 1], got {top}.", param="top_p")
 
 
 def _no_choices(document: dict[str, Any]) -> None:
-    if document.get("n", 1) not in (1, None):
+    if _optional(document, "n", int) not in (1, None):
         raise Refused(400, "The twin gives one choice a request: n must be 1.", param="n")
 
 
