@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from k3repro.client import Request, RequestRecord, SelfTest
@@ -98,12 +99,17 @@ class Session:
         self.rung(rung, self.requests(rung))
         return bool(self._summary(rung.name)["valid"])
 
-    def ladder(self, rungs: Sequence[Rung]) -> None:
-        """A whole ladder of plain prompts: calibrate, canary, the rungs, canary."""
+    def ladder(
+        self, rungs: Sequence[Rung], extra: Callable[[Rung, list[dict[str, Any]]], Rows] | None = None
+    ) -> None:
+        """A whole ladder of plain prompts: calibrate, canary, the rungs, canary.
+
+        `extra` makes the rows of the probe's own tables out of a rung and the rows of its requests.
+        """
         self.calibrate()
         self.canary("before")
         for rung in rungs:
-            self.rung(rung, self.requests(rung))
+            self.rung(rung, self.requests(rung), extra=partial(extra, rung) if extra else None)
         self.canary("after")
 
     def recover(self) -> None:

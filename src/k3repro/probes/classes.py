@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from k3repro.client import REQUESTS_TABLE
@@ -66,16 +65,14 @@ def plan(parameters: Parameters) -> list[Rung]:
 
 def procedure(session: Session, parameters: Parameters) -> None:
     """Calibrate, canary, the classes, canary."""
-    session.calibrate()
-    session.canary("before")
-    for shape, rung in _classes(parameters):
-        session.rung(rung, session.requests(rung), extra=partial(_row, shape, rung))
-    session.canary("after")
+    shapes = {rung.name: shape for shape, rung in _classes(parameters)}
 
+    def named(rung: Rung, _rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+        shape = shapes[rung.name]
+        row = {"rung": rung.name, "class": shape.name, "isl": shape.isl, "osl": shape.osl}
+        return {"classes": [row | {"concurrency": shape.concurrency}]}
 
-def _row(shape: Shape, rung: Rung, _rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    named = {"rung": rung.name, "class": shape.name}
-    return {"classes": [named | {"isl": shape.isl, "osl": shape.osl, "concurrency": shape.concurrency}]}
+    session.ladder(plan(parameters), extra=named)
 
 
 def verdict(session: Session, parameters: Parameters) -> dict[str, Any]:

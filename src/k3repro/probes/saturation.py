@@ -7,7 +7,6 @@ stops growing; beyond it only waiting grows, which the first-token times show.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from k3repro.client import REQUESTS_TABLE
@@ -92,15 +91,10 @@ def plan(parameters: Parameters) -> list[Rung]:
 
 def procedure(session: Session, parameters: Parameters) -> None:
     """Calibrate, canary, the ladders, canary."""
-    session.calibrate()
-    session.canary("before")
-    for shape, rung in _ladder(parameters):
-        session.rung(rung, session.requests(rung), extra=partial(_points, shape, rung))
-    session.canary("after")
-
-
-def _points(shape: Shape, rung: Rung, rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    return {"points": [_point(shape, rung, rows)]}
+    shapes = {rung.name: shape for shape, rung in _ladder(parameters)}
+    session.ladder(
+        plan(parameters), extra=lambda rung, rows: {"points": [_point(shapes[rung.name], rung, rows)]}
+    )
 
 
 def _point(shape: Shape, rung: Rung, rows: list[dict[str, Any]]) -> dict[str, Any]:
