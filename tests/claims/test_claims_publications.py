@@ -97,6 +97,11 @@ HAND_EARLIER = {
 HAND_CROSS = {
     # 37 billion active parameters against 405 billion, all active: the larger is the faster
     "order.active": lambda: 37 < 405 and 15_343 < 15_944,
+    # the rows behind the summary print higher text-only rates than its peaks
+    "peak.llama": lambda: 34_050 > 15_944.5,
+    "peak.deepseek": lambda: 37_413 > 15_343.5,
+    # a hundred requests a level: no level can have had about two hundred in flight
+    "sat.long_high": lambda: 100 < 200 * 0.9,
 }
 # Contradicted only if something holds that the document does not print.
 HAND_CONDITIONAL = {
@@ -109,6 +114,20 @@ HAND_CONDITIONAL = {
     "t3.c64.out": lambda: 64 * 256 / (7.65 + 255 * 0.09415) > 454.5,
     "t3.c128.out": lambda: 128 * 256 / (10.95 + 255 * 0.10125) > 675.5,
     # least squares over the four printed points, if that is how the fit was made
+    # the summary of the cross-architecture study: what its own rows say, if p99 is not below the mean
+    "short.isl": lambda: 10_320 * 6.15 / 150 - 200 < 500,
+    "short.osl": lambda: 2_406 * 6.15 / 150 < 200,
+    "long.isl": lambda: 6_802 * 25.84 / 100 - 512 < 2_048,
+    # 423 tokens a request at 150 users: 444 are in flight at 500 and at 1,000
+    "sat.short": lambda: 15_944 * 11.78 / (10_320 * 6.15 / 150) < 450,
+    "con.top": lambda: 15_319 * 12.28 / (10_320 * 6.15 / 150) < 1_000,
+    # the root of F(0.975; 4, 4), if five restarts are to tell the factor from one
+    "cov.low": lambda: math.sqrt(9.6045) > 2.5,
+    # if dense MLA is meant: the engine's default block is taken
+    "block": lambda: 16 != 1,
+    # bytes of decode steps fall from 150 users to 500, if prompts ride along
+    "order.bandwidth": lambda: (
+        3_673 / 445 * (405.9e9 + 445 * 375 * 258_048) < 2_406 / 150 * (405.9e9 + 150 * 375 * 258_048)),
     "fit.mi325x.c0": lambda: _intercept([32, 64, 128, 256], [170.3, 312.5, 598.5, 1171.0]) - 26.65 > 0.1,
 }
 HAND_SUMMARY = {
