@@ -14,6 +14,7 @@ EPILOG_BUILD = """\b
 Examples:
   k3repro site build                 build site/build, or say that nothing changed
   k3repro site build --force --json  build again; every finding as JSON
+  k3repro site build --sql           with an SQL console (fetches DuckDB-WASM from npm once)
 """
 EPILOG_SERVE = """\b
 Examples:
@@ -33,8 +34,9 @@ def site() -> None:
 )
 @click.option("--artifacts", type=click.Path(path_type=Path), help="The store [nearest artifacts/].")
 @click.option("--force", is_flag=True, help="Build even when no input changed.")
+@click.option("--sql", is_flag=True, help="Add the SQL console; it needs `k3repro site serve`.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result, or every finding, as JSON.")
-def build(folder: Path | None, artifacts: Path | None, force: bool, as_json: bool) -> None:
+def build(folder: Path | None, artifacts: Path | None, force: bool, sql: bool, as_json: bool) -> None:
     """Render pages, run mkdocs, verify every number, and replace site/build when all of it holds."""
     from k3repro.report import Site, build_site
     from k3repro.store import Store
@@ -42,7 +44,7 @@ def build(folder: Path | None, artifacts: Path | None, force: bool, as_json: boo
     place = Site(folder.resolve()) if folder else Site.find()
     say = (lambda line: None) if as_json else (lambda line: click.echo(f"  {line}", err=True))
     try:
-        report = build_site(place, Store(artifacts), force=force, say=say)
+        report = build_site(place, Store(artifacts), force=force, sql=sql, say=say)
     except GateFailed as error:
         findings = error.context.get("findings", [])
         if as_json:

@@ -11,6 +11,7 @@ from typing import Any
 
 from k3repro.errors import K3Error
 from k3repro.report._calculator import calculator_html
+from k3repro.report._console import console_html
 from k3repro.report._figures import chart_rows, cited_seals, svg_of
 from k3repro.report._finding import Finding, found
 from k3repro.report._grammar import Grammar
@@ -79,7 +80,8 @@ class PageCheck:
             ("//li[@class='k3-withdrawn']", self._withdrawn),
             ("//code[@data-source]", self._source),
             ("//form[contains(@class,'k3-calculator')]", self._calculator),
-            ("//script[contains(@class,'k3-laws')]", self._laws),
+            ("//div[contains(@class,'k3-console')]", self._console),
+            ("//script[contains(@class,'k3-laws') or contains(@class,'k3-console-data')]", self._inside),
             ("//figure[contains(@class,'k3-figure')]", self._figure),
             ("//script[contains(@class,'k3-provenance')]", self._provenance),
         ]
@@ -262,9 +264,12 @@ class PageCheck:
         self._compare(form, fragment(calculator_html(self.sources, query)), "calculator")
         self._count(query, len(form.xpath(".//input")))
 
-    def _laws(self, script: Any) -> None:
+    def _console(self, element: Any) -> None:
+        self._compare(element, fragment(console_html(self.sources)), "console")
+
+    def _inside(self, script: Any) -> None:
         if not any(parent in self.bound for parent in script.iterancestors()):
-            self._find(script, "laws outside a calculator that its artifacts give")
+            self._find(script, "data outside of what its artifacts give")
 
     def _provenance(self, script: Any) -> None:
         data = json.loads(script.text or "")

@@ -14,7 +14,9 @@ from typing import Any
 
 from k3repro.errors import GateFailed
 from k3repro.report import _files, _mkdocs
+from k3repro.report._console import CONSOLE, console_page
 from k3repro.report._each import instances
+from k3repro.report._engine import engine_files
 from k3repro.report._figures import load_figure
 from k3repro.report._inputs import inputs_digest
 from k3repro.report._markup import canonical_json
@@ -48,16 +50,23 @@ class BuildReport:
 
 
 def build_site(
-    site: Site, store: Store, *, force: bool = False, say: Callable[[str], None] = lambda line: None
+    site: Site,
+    store: Store,
+    *,
+    force: bool = False,
+    sql: bool = False,
+    say: Callable[[str], None] = lambda line: None,
 ) -> BuildReport:
     """Build and verify `site/build`.
+
+    sql: add a page that runs SQL over every artifact, and the engine it needs.
 
     Raises:
         GateFailed: a check found something; the last build stays, the refused one is `.generated/refused`.
         InputError: a template, query or figure is wrong.
     """
     started = time.perf_counter()
-    digest = inputs_digest(site, store)
+    digest = inputs_digest(site, store, sql=sql)
     if not force and (manifest := _current(site, digest)):
         counts = manifest["counts"]
         return BuildReport(site.build, **counts, seconds=time.perf_counter() - started, skipped=True)
@@ -65,6 +74,10 @@ def build_site(
     sources, shipped = _sources(site, store), Shipped()
     pages, notebooks, generated = _render(site, sources, shipped)
     docs: dict[str, bytes | str] = {**pages, **_mkdocs.asset_files(site)}
+    if sql:
+        shipped.seals.update(sources.artifacts)
+        pages[CONSOLE] = docs[CONSOLE] = console_page(sources)
+        docs |= engine_files()
     _files.sync_tree(site.generated / "docs", docs)
     heads = store.heads()
     _files.write_changed(

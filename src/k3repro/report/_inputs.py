@@ -25,7 +25,7 @@ _TOOLS = (
 )
 
 
-def inputs_digest(site: Site, store: Any) -> str:
+def inputs_digest(site: Site, store: Any, *, sql: bool = False) -> str:
     """Templates, queries, figures, assets, executed notebooks, seals, ledger heads, our code, the tools'
     versions.
     """
@@ -35,6 +35,7 @@ def inputs_digest(site: Site, store: Any) -> str:
     entries |= {f"tool/{name}": _version(name) for name in _TOOLS}
     entries |= {f"seal/{artifact.seal}": "" for artifact in store.artifacts()}
     entries |= {f"head/{head}": "" for head in store.heads()}
+    entries["console"] = str(sql)
     entries["python"] = sys.version.split()[0]
     return sha256(digest_of_files(entries))
 

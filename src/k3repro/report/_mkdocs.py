@@ -27,7 +27,16 @@ __all__ = ["asset_files", "configuration", "content_policy", "finish_html", "pac
 _INLINE = re.compile(r"<script(?![^>]*\bsrc=)(?![^>]*application/json)[^>]*>(.*?)</script>", re.DOTALL)
 _GENERATOR = re.compile(r'\s*<meta name="generator"[^>]*>')
 _CONFIG = re.compile(r'(<script id="__config" type="application/json">)(.*?)(</script>)', re.DOTALL)
-_ASSETS = ("icon.svg", "k3-calculator.js", "k3-figures.js", "k3-law.js", "k3-search.js", "k3.css", "k3.js")
+_ASSETS = (
+    "icon.svg",
+    "k3-calculator.js",
+    "k3-console.js",
+    "k3-figures.js",
+    "k3-law.js",
+    "k3-search.js",
+    "k3.css",
+    "k3.js",
+)
 # What a build leaves that depends on the day, or needs a server.
 UNWANTED = ("sitemap.xml", "sitemap.xml.gz", "404.html", "objects.inv")
 

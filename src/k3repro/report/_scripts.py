@@ -14,6 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from k3repro.report._engine import engine_digests
 from k3repro.report._files import file_sha256
 from k3repro.report._finding import Finding, found
 from k3repro.report._grammar import Grammar
@@ -37,7 +38,7 @@ _LOADS = {
     "source": ("src", "srcset"),
     "use": ("href",),
 }
-_DATA_SCRIPTS = ("k3-laws", "k3-provenance", "k3-spec")
+_DATA_SCRIPTS = ("k3-console-data", "k3-laws", "k3-provenance", "k3-spec")
 
 
 @lru_cache(maxsize=1)
@@ -45,7 +46,7 @@ def _installed() -> frozenset[str]:
     """SHA-256 of every script and style that k3repro's site may hold."""
     folder = Path(str(resources.files("material").joinpath("templates/assets")))
     theme = {file_sha256(path) for path in folder.rglob("*") if path.is_file()}
-    return frozenset(theme | {sha256(data) for data in package_assets().values()})
+    return frozenset(theme | {sha256(data) for data in package_assets().values()} | engine_digests())
 
 
 @lru_cache(maxsize=1)

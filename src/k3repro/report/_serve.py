@@ -16,6 +16,21 @@ HOST = "127.0.0.1"
 
 
 class _Handler(http.server.SimpleHTTPRequestHandler):
+    # What browsers insist on, whatever the machine's own table says.
+    extensions_map = {  # noqa: RUF012
+        **http.server.SimpleHTTPRequestHandler.extensions_map,
+        ".css": "text/css",
+        ".csv": "text/csv; charset=utf-8",
+        ".duckdb": "application/octet-stream",
+        ".html": "text/html; charset=utf-8",
+        ".js": "text/javascript; charset=utf-8",
+        ".json": "application/json",
+        ".parquet": "application/vnd.apache.parquet",
+        ".sql": "text/plain; charset=utf-8",
+        ".svg": "image/svg+xml",
+        ".wasm": "application/wasm",
+    }
+
     def end_headers(self) -> None:
         self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header("Cache-Control", "no-cache")
