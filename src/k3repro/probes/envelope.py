@@ -11,7 +11,7 @@ from typing import Any
 from k3repro.client import REQUESTS_TABLE
 from k3repro.errors import UsageError
 from k3repro.probes._session import Session
-from k3repro.probes.plan import Rung
+from k3repro.probes.plan import Rung, by_concurrency
 from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
 from k3repro.store import Schema
 
@@ -37,11 +37,7 @@ def plan(parameters: Parameters) -> list[Rung]:
         raise UsageError(
             "an envelope needs a concurrency and a wave", fix="For example --concurrency 1,8,64."
         )
-    return [
-        Rung(f"con={c}#{wave}", c, c, parameters.isl, parameters.osl, timeout_s=parameters.timeout_s)
-        for c in sorted(set(parameters.concurrency))
-        for wave in range(parameters.waves)
-    ]
+    return by_concurrency(parameters, lambda _: parameters.waves)
 
 
 def procedure(session: Session, parameters: Parameters) -> None:

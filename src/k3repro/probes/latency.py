@@ -14,7 +14,7 @@ from k3repro.client import REQUESTS_TABLE
 from k3repro.errors import UsageError
 from k3repro.probes._session import Session
 from k3repro.probes.crosscheck import event_reasons
-from k3repro.probes.plan import Rung
+from k3repro.probes.plan import Rung, by_concurrency
 from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
 from k3repro.store import Schema
 
@@ -43,11 +43,7 @@ def plan(parameters: Parameters) -> list[Rung]:
             "a latency ladder needs concurrencies and requests", fix="For example --concurrency 4,64."
         )
     requests = max(parameters.requests, P99_REQUESTS) if parameters.p99 else parameters.requests
-    return [
-        Rung(f"con={c}#{wave}", c, c, parameters.isl, parameters.osl, timeout_s=parameters.timeout_s)
-        for c in sorted(set(parameters.concurrency))
-        for wave in range(math.ceil(requests / c))
-    ]
+    return by_concurrency(parameters, lambda c: math.ceil(requests / c))
 
 
 def procedure(session: Session, parameters: Parameters) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -34,6 +34,15 @@ class Rung:
                 raise InputError(
                     f"{field} is {getattr(self, field)}, not at least 1", where=f"rung {self.name}"
                 )
+
+
+def by_concurrency(parameters: Any, waves: Callable[[int], int]) -> list[Rung]:
+    """Rungs of one shape, `waves` of each concurrency, few in flight first: a degraded serve shows early."""
+    return [
+        Rung(f"con={c}#{wave}", c, c, parameters.isl, parameters.osl, timeout_s=parameters.timeout_s)
+        for c in sorted(set(parameters.concurrency))
+        for wave in range(waves(c))
+    ]
 
 
 CANARY_TOKENS, CANARY_OUTPUT = 128, 8

@@ -13,7 +13,7 @@ from typing import Any
 from k3repro.client import REQUESTS_TABLE
 from k3repro.errors import UsageError
 from k3repro.probes._session import Session
-from k3repro.probes.plan import Rung
+from k3repro.probes.plan import Rung, by_concurrency
 from k3repro.probes.setting import setting_of
 from k3repro.probes.shapes import knee
 from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
@@ -52,11 +52,7 @@ def plan(parameters: Parameters) -> list[Rung]:
         raise UsageError(
             "slots need two concurrencies and a wave", fix="For example --concurrency 32,64,128."
         )
-    return [
-        Rung(f"con={c}#{wave}", c, c, parameters.isl, parameters.osl, timeout_s=parameters.timeout_s)
-        for c in sorted(set(parameters.concurrency))
-        for wave in range(parameters.waves)
-    ]
+    return by_concurrency(parameters, lambda _: parameters.waves)
 
 
 def procedure(session: Session, parameters: Parameters) -> None:
