@@ -154,10 +154,11 @@ def _column(name: str, table: str, where: str) -> ColumnSpec:
     )
 
 
-def load_queries(folder: Path) -> dict[str, Query]:
-    """Every `NAME.sql` of a folder, by name."""
+def load_queries(folder: Path, only: str = "") -> dict[str, Query]:
+    """Every `NAME.sql` of a folder, by name; just the one called `only` where there is such a file."""
     paths = sorted(folder.glob("*.sql")) if folder.is_dir() else []
-    return {path.stem: parse_query(path.stem, _text(path)) for path in paths}
+    wanted = [path for path in paths if path.stem == only] or paths
+    return {path.stem: parse_query(path.stem, _text(path)) for path in wanted}
 
 
 def _text(path: Path) -> str:

@@ -33,14 +33,14 @@ _STYLE = (
 )
 
 
-def open_sources(catalog: Queryable | None = None) -> tuple[Site, Sources]:
-    """The site upward of the working directory and its queries over the store's catalog."""
+def open_sources(query: str, catalog: Queryable | None = None) -> tuple[Site, Sources]:
+    """The site upward of the working directory and one of its queries over the store's catalog."""
     site = Site.find()
     if catalog is None:
         from k3repro.store import Store
 
         catalog = Store().catalog()
-    return site, Sources(catalog, load_queries(site.queries), grammar=load_grammar(site.root))
+    return site, Sources(catalog, load_queries(site.queries, query), grammar=load_grammar(site.root))
 
 
 def value(
@@ -58,7 +58,7 @@ def value(
     Raises:
         InputError, GateFailed: as on a page.
     """
-    _, sources = open_sources(catalog)
+    _, sources = open_sources(query, catalog)
     html = value_html(sources, query, column, where=where, format=format, unit=unit)
     options = _given(column=column, where=where, format=format, unit=unit, label=label)
     _emit(sources, "value", query, options, f"<p>{escape(label)} {html}</p>")
@@ -73,7 +73,7 @@ def table(
     catalog: Queryable | None = None,
 ) -> None:
     """Show the rows of a query as a bound table."""
-    _, sources = open_sources(catalog)
+    _, sources = open_sources(query, catalog)
     html = table_html(sources, query, where=where, columns=columns)
     html = html.replace("{caption}", f"<caption>{escape(caption)}</caption>", 1)
     options = _given(caption=caption, where=where, columns=list(columns) if columns else None)
@@ -90,7 +90,7 @@ def figure(
     catalog: Queryable | None = None,
 ) -> None:
     """Show `site/figures/NAME.py` over the rows of a query."""
-    site, sources = open_sources(catalog)
+    site, sources = open_sources(query, catalog)
     spec = draw(sources, name, query, load_figure(site.figures, name), where, description)
     options = _given(caption=caption, description=description, where=where)
     _emit(sources, "figure", query, options, f"{svg_of(spec)}<p>{escape(caption)}</p>", name=name)
