@@ -13,13 +13,14 @@ from k3repro.bringup._plan import MARK, ROUTER, ROUTER_PID, SERVE_LABEL
 from k3repro.bringup._script import mark_of, run_file
 from k3repro.serve.startup import FATAL
 
-# What the fabric prints when it gives up, besides the engine's own texts.
-FABRIC = {
+# What fabric and sockets print when they give up, besides the engine's own texts.
+NODE_FATAL = {
+    "port-taken": "ddress already in use",
     "connector-protocol": "hdr.type == MessageType::RegEndpoint",
     "cross-rail": "bnxt_re_resolve_eth_dmac",
     "qp-transition": "ModifyInit2Rtr",
 }
-PATTERNS = {**FATAL, **FABRIC}
+PATTERNS = {**FATAL, **NODE_FATAL}
 # An error that comes with every start and means nothing here.
 HARMLESS = ("Failed to import Triton kernels",)
 _ERROR = r"(^|[^A-Za-z])(ERROR|CRITICAL|FATAL)([^A-Za-z]|$)|Traceback \(most recent call last\)|Error:"
