@@ -57,10 +57,11 @@ def golden(made: Plan) -> str:
 
 @pytest.mark.parametrize("name", CLUSTERS)
 def test_the_plan_is_the_golden_file(name: str) -> None:
-    # Read by hand twice on 2026-11-29, in two sessions, word by word beside the documented command of each role: runtime
-    # flags, mounts, variables, engine flags, transfer JSON, router. Known differences, each a [[choice]] of the recipe:
-    # the container path of the JIT cache, MORI_RDMA_TC left to the site, and the published heap, pool, length and graph
-    # mode where the stored script has older ones. FLAGS and ENV below were typed in apart, so that neither copy decides.
+    # Read by hand twice on 2026-11-29, in two sessions, word by word beside the documented command of each
+    # role: runtime flags, mounts, variables, engine flags, transfer JSON, router. Known differences, each a
+    # [[choice]] of the recipe: container path of the JIT cache, MORI_RDMA_TC left to the site, and the
+    # published heap, pool, length and graph mode where the stored script has older ones. FLAGS and ENV below
+    # were typed in apart, so that neither copy decides.
     assert golden(plan(name)) == (HERE / "golden" / f"{name}.txt").read_text()
 
 
