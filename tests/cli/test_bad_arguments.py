@@ -20,6 +20,10 @@ BAD = [
     (["artifacts", "list", "--nonsense"], 2),
     (["budget", "--overhead", LONG], 3),
     (["nonsense"], 2),
+    (["budget", "--platform="], 2),
+    (["budget", "--platform", ""], 2),
+    (["artifacts", "sql", ""], 2),
+    (["probe", "needle-gate", "--target="], 2),
 ]
 
 

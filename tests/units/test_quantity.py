@@ -31,10 +31,28 @@ def test_tokens(text: str, count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "GB", "-1GB", "1.5", "1.0001KB", "40 Gb/s", "40GBit", "1e-3GB", "nan", "inf", "١GB", "4 0GB"]
+    "text",
+    [
+        "",
+        "GB",
+        "-1GB",
+        "1.5",
+        "1.0001KB",
+        "40 Gb/s",
+        "40GBit",
+        "40Gb",
+        "40 Gb",
+        "40Gib",
+        "40Mb ",
+        "1e-3GB",
+        "nan",
+        "inf",
+        "١GB",
+        "4 0GB",
+    ],
 )
 def test_what_is_not_a_byte_count(text: str) -> None:
-    with pytest.raises(InputError, match="Write it like"):
+    with pytest.raises(InputError, match="Write (it like|40 ?.i?B for bytes)"):
         parse_bytes(text)
 
 

@@ -65,6 +65,7 @@ def main(argv: list[str] | None = None) -> None:
     arguments = sys.argv[1:] if argv is None else argv
     as_json = "--json" in arguments
     try:
+        _refuse_empty(arguments)
         code = root.main(args=arguments, prog_name="k3repro", standalone_mode=False)
     except click.ClickException as error:
         if as_json:
@@ -81,6 +82,14 @@ def main(argv: list[str] | None = None) -> None:
         report(shown, as_json=as_json)
         sys.exit(shown.exit_code)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _refuse_empty(arguments: list[str]) -> None:
+    """An option or argument without text is a shell variable that was not set, never a wish."""
+    for before, given in zip(["", *arguments], arguments, strict=False):
+        if not given or (given.startswith("--") and given.endswith("=")):
+            name = given.rstrip("=") or (before if before.startswith("-") else "an argument")
+            raise UsageError(f"{name} is empty", fix="Give it a value, or leave it out.")
 
 
 def _as_k3(error: Exception) -> K3Error:

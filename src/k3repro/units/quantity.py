@@ -32,11 +32,14 @@ def _parse(text: str, units: dict[str, int], noun: str, examples: str) -> int:
 
 
 def parse_bytes(text: str) -> int:
-    """A byte count: ``40GB`` (10**9), ``16GiB`` (2**30), ``13e9``.
+    """A byte count: ``40GB`` (10**9), ``16GiB`` (2**30), ``13e9``; not ``40Gb``, which is bits.
 
     Raises:
-        InputError: unknown unit, negative or fractional bytes.
+        InputError: unknown unit, bits, negative or fractional bytes.
     """
+    if re.search(r"[A-Z]i?b\s*$", text):
+        fix = f"Write {text.strip()[:-1]}B for bytes; eight bits are one byte."
+        raise InputError(f"{text!r} is a number of bits", fix=fix)
     return _parse(text, _BYTE_UNITS, "size in bytes", "40GB, 16GiB or 13e9")
 
 
