@@ -65,8 +65,9 @@ def _render(path: Path, page: Page, figures: Callable[[str], Drawer]) -> tuple[s
 
 
 _LEAD = (
-    '<p class="k3-lead">An executed notebook. Numbers with a mark are bound to artifacts; '
-    "what the code printed is folded and bound to nothing.</p>"
+    '<p class="k3-lead">An executed notebook. Code is folded; numbers with a mark are bound to artifacts, '
+    "what the code printed is bound to nothing. To open it in JupyterLab: <code>k3repro lab</code>. Its "
+    "parameters come first: set <code>TARGET</code> there to run it against a cluster of your own.</p>"
 )
 
 
