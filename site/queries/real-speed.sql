@@ -18,6 +18,21 @@ WITH rungs AS (
   UNION ALL
   SELECT seal, 'latency', concurrency, prompt_tokens_target, output_tokens_target, completed, completion_tokens, wall_s,
          in_flight_plateau FROM latency_rungs WHERE measured AND valid
+  UNION ALL
+  SELECT seal, 'classes', concurrency, prompt_tokens_target, output_tokens_target, completed, completion_tokens, wall_s,
+         in_flight_plateau FROM classes_rungs WHERE measured AND valid
+  UNION ALL
+  SELECT seal, 'saturation', concurrency, prompt_tokens_target, output_tokens_target, completed, completion_tokens, wall_s,
+         in_flight_plateau FROM saturation_rungs WHERE measured AND valid
+  UNION ALL
+  SELECT seal, 'slots', concurrency, prompt_tokens_target, output_tokens_target, completed, completion_tokens, wall_s,
+         in_flight_plateau FROM slots_rungs WHERE measured AND valid
+  UNION ALL
+  SELECT seal, 'ablation', concurrency, prompt_tokens_target, output_tokens_target, completed, completion_tokens, wall_s,
+         in_flight_plateau FROM ablation_rungs WHERE measured AND valid
+  UNION ALL
+  SELECT seal, 'capacity-grid', concurrency, prompt_tokens_target, output_tokens_target, completed, completion_tokens, wall_s,
+         in_flight_plateau FROM capacity_grid_rungs WHERE measured AND valid
 )
 SELECT r.seal, json_extract_string(a.serve, '$.models[0]') AS model, r.probe,
        r.prompt_tokens_target || ' / ' || r.output_tokens_target AS shape, r.concurrency,
