@@ -17,7 +17,7 @@ from k3repro.claims._rules import RULES, rule_text
 from k3repro.claims._sarif import sarif
 from k3repro.claims._skeleton import Skeleton, build_skeleton, read_skeleton, write_skeleton
 from k3repro.claims._source import Source, read_source, source_from_text
-from k3repro.claims.reading import read_tables, seal_reading
+from k3repro.claims.reading import finding_row, read_tables, read_transcription, seal_reading, step_rows
 
 __all__ = [
     "DECISION_WIDTH",
@@ -55,6 +55,7 @@ __all__ = [
     "diff_sources",
     "draft_ledger",
     "export_report",
+    "finding_row",
     "headline",
     "numerals",
     "read_ledger",
@@ -62,11 +63,13 @@ __all__ = [
     "read_skeleton",
     "read_source",
     "read_tables",
+    "read_transcription",
     "rule_text",
     "sarif",
     "seal_audits",
     "seal_reading",
     "source_from_text",
+    "step_rows",
     "tree_lines",
     "verdict_json",
     "write_skeleton",

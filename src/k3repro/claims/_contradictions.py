@@ -243,10 +243,10 @@ def _trend(inference: Inference, known: Sequence[Demand], peak: Demand) -> Itera
             return
 
 
-def _memory_steps(need: Demand) -> list[Step]:
+def _memory_steps(need: Demand, of: str = "") -> list[Step]:
     level, flying, memory = need.flight.level, need.flight.in_flight, need.memory
     assert flying is not None and memory is not None
-    name = f"level {level.concurrency}"
+    name = f"{of} level {level.concurrency}".strip()
     steps = [Step(f"{name}: total rate", "as printed", level.total, "tokens/s")]
     if level.output is not None:
         steps.append(Step(f"{name}: steps", "output rate / in flight", level.output / flying, "1/s"))
@@ -265,14 +265,14 @@ def shared_ceilings(
     found = []
     for bound in bounds:
         peaks = [
-            _peak(needs, int(bound["saturation"]))
+            (_peak(needs, int(bound["saturation"])), inference.ladder.model)
             for inference, needs in read
             if bound["resource"] == "hbm" and inference.ladder.mode == bound["mode"]
         ]
-        used = [(peak, peak.memory) for peak in peaks if peak is not None and peak.memory is not None]
+        used = [(peak, peak.memory, model) for peak, model in peaks if peak and peak.memory]
         if len(used) < 2:
             continue
-        most, least = max(used, key=lambda pair: pair[1].low), min(used, key=lambda pair: pair[1].high)
+        most, least = max(used, key=lambda item: item[1].low), min(used, key=lambda item: item[1].high)
         ratio = most[1] / least[1]
         if ratio.low > UNEQUAL:
             found.append(
@@ -280,7 +280,7 @@ def shared_ceilings(
                     "ceiling-not-shared", str(bound["mode"]), "all", None,
                     "the models use the bandwidth that is said to stop them all very unequally",
                     ratio, Span.point(UNEQUAL), "x", _STEPS_SHARED,
-                    (*_memory_steps(most[0]), *_memory_steps(least[0])),
+                    (*_memory_steps(most[0], most[2]), *_memory_steps(least[0], least[2])),
                 )
             )  # fmt: skip
     return found

@@ -19,9 +19,11 @@ from k3repro.claims._interval import Span
 from k3repro.claims._ladder import Ladder, ladders_of
 from k3repro.claims._totals import Total, totals
 from k3repro.errors import InputError
+from k3repro.publications import Publication
+from k3repro.spec import load_layout, load_model, load_platform
 from k3repro.store import Artifact, Column, Schema, Store, Table, derivation
 
-__all__ = ["read_tables", "seal_reading"]
+__all__ = ["finding_row", "read_tables", "read_transcription", "seal_reading", "step_rows"]
 
 
 def _pair(name: str, unit: str, doc: str) -> tuple[Column, Column]:
@@ -124,12 +126,7 @@ def read_tables(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str
     bounds = [row for item in figures for row in item.rows("bounds")]
     specs = specs_of(list(inputs))
     servings = {name: _serving(specs, name) for name in {row["layout"] for row in source.rows("series")}}
-    read = []
-    for ladder in ladders_of(source.rows("series"), source.rows("levels")):
-        inference = infer(ladder)
-        read.append((inference, demands(inference, _checked(servings[ladder.layout], ladder))))
-    found = [item for inference, needs in read for item in contradictions(inference, needs, bounds)]
-    found += shared_ceilings(read, bounds)
+    read, found = read_levels(source.rows("series"), source.rows("levels"), bounds, servings)
     derived = totals(
         [row for item in figures for row in item.rows("figures")],
         source.rows("ablation"), source.rows("spread"), source.rows("levels"),
@@ -137,10 +134,53 @@ def read_tables(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str
     return {
         "levels": [_level(inference, need) for inference, needs in read for need in needs],
         "inferred": [_inferred(inference) for inference, _ in read],
-        "findings": [_finding(item) for item in found],
-        "steps": [row for item in found for row in _steps(item)],
+        "findings": [finding_row(item) for item in found],
+        "steps": [row for item in found for row in step_rows(item)],
         "totals": [_total(item) for item in derived],
     }
+
+
+Read = list[tuple[Inference, tuple[Demand, ...]]]
+
+
+def read_levels(
+    series: Sequence[Mapping[str, Any]], levels: Sequence[Mapping[str, Any]],
+    bounds: Sequence[Mapping[str, Any]], servings: Mapping[str, Serving],
+) -> tuple[Read, list[Contradiction]]:  # fmt: skip
+    """Every ladder of a table with what it needs of its layout in `servings`, and all contradictions.
+
+    Raises:
+        InputError: a ladder of another number of GPUs than its layout.
+    """
+    read: Read = []
+    for ladder in ladders_of(series, levels):
+        inference = infer(ladder)
+        read.append((inference, demands(inference, _checked(servings[ladder.layout], ladder))))
+    found = [item for inference, needs in read for item in contradictions(inference, needs, bounds)]
+    return read, found + shared_ceilings(read, bounds)
+
+
+def read_transcription(
+    publication: Publication, figures: Publication | None = None
+) -> tuple[Read, list[Contradiction]]:
+    """The same from transcription files and the shipped specs, without a store.
+
+    Raises:
+        InputError: no tables `series` and `levels` in it. SpecError: a layout nobody described.
+    """
+    tables = {table.name: table.rows() for table in publication.tables}
+    if not {"series", "levels"} <= tables.keys():
+        raise InputError(
+            "no tables `series` and `levels` in it", where=publication.id,
+            fix="Transcribe the levels as in artifacts/publications/mi325x-cookbook.toml.",
+        )  # fmt: skip
+    quoted = {table.name: table.rows() for table in figures.tables} if figures else {}
+    layouts = {name: load_layout(name) for name in {row["layout"] for row in tables["series"]}}
+    servings = {
+        name: serving_of(load_model(layout.model), layout, load_platform(layout.platform))
+        for name, layout in layouts.items()
+    }
+    return read_levels(tables["series"], tables["levels"], quoted.get("bounds", []), servings)
 
 
 def _source(inputs: Sequence[Artifact]) -> Artifact:
@@ -211,7 +251,8 @@ def _name(item: Contradiction) -> str:
     return f"{item.kind}/{item.series}" + (f"/{item.concurrency}" if item.concurrency is not None else "")
 
 
-def _finding(item: Contradiction) -> dict[str, Any]:
+def finding_row(item: Contradiction) -> dict[str, Any]:
+    """A finding as a row of `findings`."""
     return {
         "finding": _name(item), "kind": item.kind, "series": item.series, "model": item.model,
         "concurrency": item.concurrency, "what": item.what, **_ends("value", item.span),
@@ -220,7 +261,8 @@ def _finding(item: Contradiction) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _steps(item: Contradiction) -> Rows:
+def step_rows(item: Contradiction) -> Rows:
+    """The arithmetic of a finding as rows of `steps`."""
     return [
         {"finding": _name(item), "step": number, "what": step.what, "formula": step.formula,
          **_ends("value", step.span), "unit": step.unit}

@@ -13,6 +13,7 @@ import click
 from k3repro.cli import emit
 from k3repro.cli.artifacts import json_option, store_option
 from k3repro.cli.claims import claims_command, diff_command, export_command, extract_command
+from k3repro.cli.levels import levels_command
 from k3repro.store import Store
 
 
@@ -24,12 +25,13 @@ def audit() -> None:
     k3repro audit artifacts --recompute
     k3repro audit site site/build
     k3repro audit claims amd-di-kimi-k3
+    k3repro audit levels artifacts/publications/mi325x-cookbook.toml
     k3repro audit extract post.md --to ledger.toml
     k3repro audit diff earlier-report amd-di-kimi-k3
     """
 
 
-for _command in (claims_command, extract_command, diff_command, export_command):
+for _command in (claims_command, extract_command, diff_command, export_command, levels_command):
     audit.add_command(_command)
 
 
