@@ -9,7 +9,7 @@
 -- column passed: {label = "passed"}
 -- column strongest: {label = "strongest of its target", hide = true}
 -- column n_serves: {hide = true}
--- Small models on CPU cores have a page of their own (real-needles): beside these rows they would pass for the model of the report.
+-- Small models on CPU cores, served as tiny-NAME, have a page of their own (real-needles): beside these rows they would pass for the model of the report.
 -- The bound is exact for no failure (Clopper-Pearson, one-sided); with a failure the gate has not passed and none is shown.
 WITH counted AS (
   SELECT seal, subject, count(*) AS total, count(*) FILTER (outcome = 'hit') AS hits,
@@ -24,5 +24,5 @@ SELECT c.seal, c.subject, CAST(json_extract(a.parameters, '$.context') AS BIGINT
        row_number() OVER (PARTITION BY c.subject ORDER BY a.verdict_ok DESC, c.total DESC, c.seal) = 1 AS strongest,
        a.serves AS n_serves
 FROM counted AS c JOIN artifacts AS a ON a.seal = c.seal
-WHERE NOT (a.tier = 'measured' AND coalesce(json_extract_string(a.serve, '$.platform'), '') = 'cpu')
+WHERE NOT (a.tier = 'measured' AND starts_with(coalesce(json_extract_string(a.serve, '$.models[0]'), ''), 'tiny-'))
 ORDER BY c.subject, c.seal

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from k3repro.errors import K3Error, UsageError
-from k3repro.probes import PROBES, estimate_probe, run_probe
-from k3repro.probes.plan import Rung, calibration_words, require_room
+from k3repro.probes import PROBES, estimate_probe, needle_gate, run_probe
+from k3repro.probes.plan import Rung, as_parameters, calibration_words, require_room
 from k3repro.store import Store
 
 WHOLE = st.sampled_from([0, -1, 1, 7, 10**6, 10**12, -(10**18), 2**63])
@@ -71,6 +71,11 @@ def test_a_rung_longer_than_the_serve_takes_is_refused_by_name(store: Store) -> 
     require_room([rung], None, "here")
     with pytest.raises(UsageError, match="r asks for 128"):
         require_room([rung], 127, "here")
+
+
+def test_an_option_that_came_later_makes_no_other_run_of_one_that_does_not_use_it() -> None:
+    asked, primed = (as_parameters(needle_gate.Parameters(form=form)) for form in ("asked", "primed"))
+    assert "form" not in asked and primed == asked | {"form": "primed"}
 
 
 @given(st.none() | st.integers(1, 10**7))

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from k3repro.client import REQUESTS_TABLE, Request, TwinAddress, parse_target
 from k3repro.errors import UsageError
 from k3repro.probes._session import Session
 from k3repro.probes.needles import FORMS, HIT, MOST_NEEDLES, Asked, Needle, Score, needles, preamble, score
-from k3repro.probes.plan import Rung
+from k3repro.probes.plan import LATER, Rung
 from k3repro.probes.prompts import GENERATOR, REPEATED, filler, insert, repeated, tag
 from k3repro.probes.signature import signature
 from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
@@ -69,7 +69,7 @@ class Parameters:
     max_tokens: int = 64
     max_rate: float = 0.0
     reuse: int = 1
-    form: str = "asked"
+    form: str = field(default="asked", metadata=LATER)
     experiment: str = ""
     timeout_s: float = 1800.0
 

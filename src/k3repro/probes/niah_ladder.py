@@ -9,7 +9,7 @@ as replies end by themselves inside the token cap, so that is recorded and told.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from k3repro.client import REQUESTS_TABLE, Request
@@ -17,7 +17,7 @@ from k3repro.errors import UsageError
 from k3repro.probes._session import Session
 from k3repro.probes.needle_gate import EXPERIMENTS, Haystack, check_form, explain
 from k3repro.probes.needles import HIT, Asked, Needle, needles, preamble, score
-from k3repro.probes.plan import Rung
+from k3repro.probes.plan import LATER, Rung
 from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
 from k3repro.store import Column, Schema, Table
 from k3repro.units import failure_rate_bound
@@ -57,7 +57,7 @@ class Parameters:
     sweep_depth: tuple[float, ...] = (0.1, 0.5, 0.9)
     repeats: int = 1
     max_tokens: int = 64
-    form: str = "asked"
+    form: str = field(default="asked", metadata=LATER)
     experiment: str = ""
     timeout_s: float = 7200.0
 

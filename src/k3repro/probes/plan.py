@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from k3repro.errors import InputError, UsageError
@@ -120,8 +120,19 @@ def _estimate(rung: Rung) -> dict[str, Any]:
     }
 
 
+LATER = {"absent": "at its default"}
+"""Metadata of an option that came later: at its default it is left out, so that a run stays the same run."""
+
+
 def as_parameters(parameters: Any) -> dict[str, Any]:
     """A frozen Parameters dataclass as plain data for the artifact."""
+    absent = {
+        field.name
+        for field in fields(parameters)
+        if field.metadata == LATER and getattr(parameters, field.name) == field.default
+    }
     return {
-        key: list(value) if isinstance(value, tuple) else value for key, value in asdict(parameters).items()
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in asdict(parameters).items()
+        if key not in absent
     }
