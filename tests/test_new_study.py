@@ -60,6 +60,15 @@ def test_a_third_study_is_built_and_audited(project: Path) -> None:
     assert "nothing to do" in k3repro(project, "run", "tiny") or "fresh" in k3repro(project, "run", "tiny")
 
 
+def test_a_draft_and_its_skeleton_come_from_the_document(project: Path) -> None:
+    names = ("--to", "draft.toml", "--skeleton", "draft.json")
+    k3repro(project, "audit", "extract", "document.txt", "--id", "tiny-lab", *names)
+    shipped = json.loads((STUDY / "artifacts/publications/skeletons/tiny-lab.json").read_text("utf-8"))
+    drafted = json.loads((project / "draft.json").read_text("utf-8"))
+    assert drafted["sha256"] == shipped["sha256"] and drafted["salt"] != shipped["salt"]
+    assert "results.n7" in (project / "draft.toml").read_text("utf-8")
+
+
 def test_a_study_is_data_only() -> None:
     kinds = {path.suffix for path in STUDY.rglob("*") if path.is_file()}
     assert kinds <= DATA, f"a study needed code: {kinds - DATA}"

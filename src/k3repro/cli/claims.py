@@ -17,6 +17,7 @@ from k3repro.claims import (
     StoreSource,
     audit_json,
     audit_lines,
+    build_skeleton,
     diff_ledgers,
     diff_sources,
     draft_ledger,
@@ -25,6 +26,7 @@ from k3repro.claims import (
     sarif,
     tree_lines,
     verdict_json,
+    write_skeleton,
 )
 from k3repro.cli import emit
 from k3repro.cli.artifacts import json_option, store_option
@@ -115,26 +117,33 @@ def _print(audits: Iterable[Audit], *, everything: bool) -> None:
 @click.argument("file", type=_FILE)
 @click.option("--id", "name", help="Id of the ledger [default: the file's name].")
 @click.option("--to", type=_FILE, metavar="LEDGER", help="Write the draft here instead of printing it.")
+@click.option("--skeleton", type=_FILE, metavar="FILE", help="Write the document's skeleton here.")
 @json_option
-def extract_command(file: Path, name: str | None, to: Path | None, as_json: bool) -> None:
+def extract_command(
+    file: Path, name: str | None, to: Path | None, skeleton: Path | None, as_json: bool
+) -> None:
     """Draft a ledger of claims from a Markdown, HTML or text document.
 
     Every numeral gets a line: tables by row and column, units and hedges where they were found. Relations are
-    yours to add.
+    yours to add. The skeleton lets anybody audit the ledger without the document.
 
     \b
     k3repro audit extract post.md > ledger.toml
     k3repro audit extract report.html --to report.toml
+    k3repro audit extract post.md --to post.toml --skeleton artifacts/publications/skeletons/post.json
     k3repro audit claims report.toml --source report.html
     """
     source = read_source(file)
     draft = draft_ledger(name or file.stem, source)
-    if to is not None:
-        if to.exists():
+    for path in (to, skeleton):
+        if path is not None and path.exists():
             raise InputError(
-                "exists already", where=str(to), fix="Choose another name: a draft never overwrites work."
+                "exists already", where=str(path), fix="Choose another name: a draft never overwrites work."
             )
+    if to is not None:
         to.write_text(draft.toml, encoding="utf-8")
+    if skeleton is not None:
+        write_skeleton(build_skeleton(name or file.stem, source), skeleton)
     summary = {
         "numerals": draft.numerals,
         "in_tables": draft.in_tables,
