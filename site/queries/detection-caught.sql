@@ -10,5 +10,6 @@
 -- column missed_n: {label = "n there"}
 -- column missed_flagged: {label = "flagged there"}
 -- empty: the detection matrix has not run
-SELECT seal, subject, defect, probe, smallest_rate, n, flagged, at_least, missed_rate, missed_n, missed_flagged
+-- A matrix from before the confidence and the next lower rate has neither.
+SELECT COLUMNS('^(seal|subject|defect|probe|smallest_rate|n|flagged|at_least|missed_.*)$')
 FROM detection_matrix_caught WHERE smallest_rate IS NOT NULL ORDER BY subject, defect, smallest_rate, probe

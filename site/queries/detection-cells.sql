@@ -9,5 +9,6 @@
 -- column low: {label = "at least (95 %)", format = ".0%"}
 -- column high: {label = "at most (95 %)", format = ".0%"}
 -- empty: the detection matrix has not run
-SELECT seal, subject, defect, probe, rate, n, flagged, detection, low, high
+-- A matrix from before the intervals has none of them.
+SELECT COLUMNS('^(seal|subject|defect|probe|rate|n|flagged|detection|low|high)$')
 FROM detection_matrix_cells ORDER BY subject, defect, probe, rate

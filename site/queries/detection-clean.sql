@@ -5,4 +5,5 @@
 -- column flagged: {label = "flagged"}
 -- column at_most: {label = "false alarms at most (one-sided, 95 %)", format = ".1%"}
 -- empty: the detection matrix has not run
-SELECT seal, subject, probe, n, flagged, at_most FROM detection_matrix_clean ORDER BY subject, probe
+-- A matrix from before the bound has none.
+SELECT COLUMNS('^(seal|subject|probe|n|flagged|at_most)$') FROM detection_matrix_clean ORDER BY subject, probe
