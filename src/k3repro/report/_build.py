@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from k3repro.errors import GateFailed
-from k3repro.report import _files, _mkdocs
+from k3repro.report import _figures, _files, _mkdocs
 from k3repro.report._console import CONSOLE, console_page
 from k3repro.report._each import instances
 from k3repro.report._engine import engine_files
@@ -23,7 +23,7 @@ from k3repro.report._markup import canonical_json
 from k3repro.report._names import load_grammar
 from k3repro.report._notebooks import notebook_pages
 from k3repro.report._pages import Page, Shipped, csv_of, read_templates, render_page
-from k3repro.report._parquet import rows_parquet
+from k3repro.report._parquet import parquet_of
 from k3repro.report._queries import load_queries
 from k3repro.report._search import INDEX, index_of
 from k3repro.report._site import Site
@@ -66,6 +66,7 @@ def build_site(
         InputError: a template, query or figure is wrong.
     """
     started = time.perf_counter()
+    drawings = _figures.keep_drawings(site.generated / "drawings")
     digest = inputs_digest(site, store, sql=sql)
     if not force and (manifest := _current(site, digest)):
         counts = manifest["counts"]
@@ -95,6 +96,7 @@ def build_site(
     _ship(staging, site, store, sources, shipped, sealed)
     say("verifying the built pages")
     counts = _verify(site, staging, _shipped_sources(sources, store, shipped, sealed))
+    drawings.tidy()
     _write_manifest(staging, digest, heads, counts)
     _swap(staging, site.build)
     return BuildReport(site.build, **counts, seconds=time.perf_counter() - started, skipped=False)
@@ -178,10 +180,10 @@ def _ship(
     for name in sorted(shipped.queries):
         _files.write_changed(staging / "queries" / f"{name}.sql", sources.queries[name].sql)
         _files.write_changed(staging / "data" / f"{name}.csv", csv_of(sources, name))
-        _files.write_changed(staging / "data" / f"{name}.parquet", rows_parquet(sources.result(name)))
+        _files.write_changed(staging / "data" / f"{name}.parquet", parquet_of(sources, name))
     for name, text in sorted(shipped.sources.items()):
         _files.write_changed(staging / "sources" / name, text)
-    for seal in sorted(_with_inputs(shipped.seals, sealed)):
+    for seal in sorted(_with_inputs(shipped.seals, sealed, sources)):
         _files.copy_file(sealed[seal].path, staging / _inside(store, sealed[seal]))
     for path in sorted((store.root / "ledger").glob("*.json")):
         _files.copy_file(path, staging / "artifacts" / "ledger" / path.name)
@@ -195,20 +197,22 @@ def _shipped_sources(sources: Sources, store: Store, shipped: Shipped, sealed: d
     cite.
     """
     current = {artifact.seal: sealed[artifact.seal] for artifact in store.artifacts()}
-    ship = _with_inputs(shipped.seals, current)
+    ship = _with_inputs(shipped.seals, current, sources)
     if ship == set(current):
         return sources
     catalog = Catalog.of([current[seal] for seal in sorted(ship)])
     return Sources(catalog, sources.queries, sources.files, sources.withdrawn, sources.grammar)
 
 
-def _with_inputs(seals: set[str], by_seal: dict[str, Any]) -> set[str]:
+def _with_inputs(seals: set[str], by_seal: dict[str, Any], sources: Sources) -> set[str]:
+    """Seals with the inputs of their inputs, as far as `by_seal` knows; the catalog spares their files."""
     found, open_ = set[str](), list(seals)
     while open_:
         seal = open_.pop()
         if seal in by_seal and seal not in found:
             found.add(seal)
-            open_.extend(by_seal[seal].inputs)
+            row = sources.artifacts.get(seal)
+            open_.extend(row["inputs"] or () if row else by_seal[seal].inputs)
     return found
 
 

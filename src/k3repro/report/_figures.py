@@ -12,18 +12,19 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from importlib import resources
+from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
 from k3repro.errors import GateFailed, InputError, MissingExtra
+from k3repro.report._files import write_changed
 from k3repro.report._markup import attributes, canonical_json, escape, script_json, sha256
 from k3repro.report._sources import Result, Sources, rows_digest
 from k3repro.report._spec import bind_data, refuse_nan
 from k3repro.report._switches import switches_of
 from k3repro.report._tables import block_id, table_html
 
-__all__ = ["Drawer", "draw", "figure_html", "load_figure", "svg_of", "theme"]
+__all__ = ["Drawer", "Drawings", "draw", "figure_html", "keep_drawings", "load_figure", "svg_of", "theme"]
 
 Drawer = Callable[[list[dict[str, Any]]], Any]
 VEGA_LITE = "v6.4"
@@ -144,7 +145,43 @@ def use_utc() -> None:
     time.tzset()
 
 
-_DRAWN: dict[str, str] = {}
+class Drawings:
+    """Drawings by the digest of what they draw: in memory, and in a folder while a site is built.
+
+    The folder is the builder's own scratch: an audit has none, and draws everything.
+    """
+
+    def __init__(self) -> None:
+        self.folder: Path | None = None
+        self.drawn: dict[str, str] = {}
+
+    def get(self, key: str, make: Callable[[], str]) -> str:
+        """The drawing of a digest; `make` draws it when nobody has."""
+        if key not in self.drawn:
+            path = self.folder / f"{key}.svg" if self.folder else None
+            if path and path.is_file():
+                self.drawn[key] = path.read_text("utf-8")
+            else:
+                self.drawn[key] = make()
+                if path:
+                    write_changed(path, self.drawn[key])
+        return self.drawn[key]
+
+    def tidy(self) -> None:
+        """Remove drawings that this process did not ask for, and stop keeping them."""
+        for path in self.folder.glob("*.svg") if self.folder else ():
+            if path.stem not in self.drawn:
+                path.unlink(missing_ok=True)
+        self.folder = None
+
+
+_DRAWINGS = Drawings()
+
+
+def keep_drawings(folder: Path) -> Drawings:
+    """Keep drawings in a folder from now on, until `tidy`."""
+    _DRAWINGS.folder = folder
+    return _DRAWINGS
 
 
 def svg_of(spec: dict[str, Any]) -> str:
@@ -157,17 +194,20 @@ def svg_of(spec: dict[str, Any]) -> str:
         import vl_convert
     except ImportError:
         raise MissingExtra("charts need vl-convert", fix="pip install 'k3repro[site]'") from None
-    key = sha256(canonical_json(spec))
-    if key not in _DRAWN:
+    drawn = {**spec, "config": theme()}
+
+    def make() -> str:
         use_utc()
-        drawn = {**spec, "config": theme()}
         try:
-            _DRAWN[key] = vl_convert.vegalite_to_svg(drawn, vl_version=VEGA_LITE, allowed_base_urls=[])
+            svg: str = vl_convert.vegalite_to_svg(drawn, vl_version=VEGA_LITE, allowed_base_urls=[])
         except ValueError as error:
-            raise GateFailed(
-                f"the chart does not compile: {str(error).splitlines()[0]}", where="figure"
-            ) from None
-    return _DRAWN[key]
+            first = str(error).splitlines()[0]
+            raise GateFailed(f"the chart does not compile: {first}", where="figure") from None
+        return svg
+
+    return _DRAWINGS.get(
+        sha256(canonical_json([VEGA_LITE, metadata.version("vl-convert-python"), drawn])), make
+    )
 
 
 def figure_html(

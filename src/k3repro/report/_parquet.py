@@ -14,9 +14,15 @@ from typing import Any
 import duckdb
 
 from k3repro.report._markup import canonical_json
-from k3repro.report._sources import Result
+from k3repro.report._sources import Result, Sources
 
-__all__ = ["rows_parquet"]
+__all__ = ["parquet_of", "rows_parquet"]
+
+
+def parquet_of(sources: Sources, query: str) -> bytes:
+    """The Parquet file of a named query, made once for these sources."""
+    data: bytes = sources.made(["parquet", query], lambda: rows_parquet(sources.result(query)))
+    return data
 
 
 def rows_parquet(result: Result) -> bytes:

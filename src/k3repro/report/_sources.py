@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
@@ -123,6 +123,7 @@ class Sources:
     grammar: Grammar = field(default_factory=lambda: Grammar(names_only(vocabulary())))
     _results: dict[str, Result] = field(default_factory=dict)
     _artifacts: dict[str, dict[str, Any]] | None = None
+    _made: dict[str, Any] = field(default_factory=dict)
     _tiers: dict[tuple[str, ...], tuple[str, str]] = field(default_factory=dict)
 
     @property
@@ -132,6 +133,13 @@ class Sources:
             rows = self.catalog.query("SELECT * FROM artifacts ORDER BY seal")
             self._artifacts = {str(row["seal"]): _plain_row(row, "artifacts") for row in rows}
         return self._artifacts
+
+    def made(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What `make` gives, once for these rows: pages ask for it, and so does who checks the pages."""
+        text = canonical_json(key)
+        if text not in self._made:
+            self._made[text] = make()
+        return self._made[text]
 
     def result(self, name: str) -> Result:
         """The rows of a named query; run once, then remembered.

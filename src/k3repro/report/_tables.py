@@ -60,6 +60,18 @@ def table_html(
     Raises:
         InputError, GateFailed: as for a value; a pair without relation.
     """
+    key = ["table", query, dict(where or {}), list(columns or ()), base]
+    text: str = sources.made(key, lambda: _table(sources, query, where, columns, base))
+    return text
+
+
+def _table(
+    sources: Sources,
+    query: str,
+    where: Mapping[str, Any] | None,
+    columns: Sequence[str] | None,
+    base: str,
+) -> str:
     place = f"table {query}"
     result = sources.result(query)
     rows = result.select(where)

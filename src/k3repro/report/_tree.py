@@ -40,6 +40,18 @@ def tree_html(
         InputError, GateFailed: as for a table; a `depth` that is missing, does not start at nought or skips a
             level.
     """
+    key = ["tree", query, dict(where or {}), list(columns or ()), base]
+    text: str = sources.made(key, lambda: _tree(sources, query, where, columns, base))
+    return text
+
+
+def _tree(
+    sources: Sources,
+    query: str,
+    where: Mapping[str, Any] | None,
+    columns: Sequence[str] | None,
+    base: str,
+) -> str:
     place = f"tree {query}"
     result = sources.result(query)
     rows = result.select(where)

@@ -5,7 +5,7 @@ gate.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from k3repro.report._gate import PLACES, Hit, scan_css, scan_tree
 from k3repro.report._grammar import Grammar
 from k3repro.report._html import parse_page
 from k3repro.report._names import Exemption, load_exemptions, load_grammar
-from k3repro.report._parquet import rows_parquet
+from k3repro.report._parquet import parquet_of
 from k3repro.report._search import INDEX, index_text, page_entries
 from k3repro.report._sources import Sources
 from k3repro.report._templates import scan_templates
@@ -139,7 +139,10 @@ def _check_index(root: Path, entries: dict[str, list[list[str]]]) -> list[Findin
     return [found(INDEX, "is not the text of the pages", "search", "Build the site again.")]
 
 
-_DATA = {".csv": lambda result: rows_csv(result).encode(), ".parquet": rows_parquet}
+_DATA: dict[str, Callable[[Sources, str], bytes]] = {
+    ".csv": lambda sources, query: rows_csv(sources.result(query)).encode(),
+    ".parquet": parquet_of,
+}
 
 
 def _check_data(root: Path, sources: Sources) -> list[Finding]:
@@ -148,7 +151,7 @@ def _check_data(root: Path, sources: Sources) -> list[Finding]:
     for path in sorted((root / "data").glob("*")) if (root / "data").is_dir() else []:
         query = path.stem
         made = _DATA.get(path.suffix) if query in sources.queries else None
-        if made is None or path.read_bytes() != made(sources.result(query)):
+        if made is None or path.read_bytes() != made(sources, query):
             fix = "Build the site again (Parquet: with the DuckDB that audits it)."
             findings.append(found(f"data/{path.name}", "is not what its query returns", "data", fix))
     return findings

@@ -1,0 +1,79 @@
+# ruff: noqa: E501
+"""Every page of the project's own site in light, dark and phone width: quiet, whole, within bounds, axe-core clean."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.report._visits import axe_source, pages_of, tour, weight
+from tests.report.conftest import REPOSITORY
+from tests.report.test_browser import browser  # noqa: F401
+
+from k3repro.errors import MachineError
+from k3repro.report import Site, build_site
+from k3repro.store import Store
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+MOST_BYTES = 1_500_000
+CARDS = 3  # values of a page whose card is opened
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The repository's site, built from its artifacts, without notebooks."""
+    root = tmp_path_factory.mktemp("whole")
+    for part in ("site", "pipelines", "docs"):
+        shutil.copytree(REPOSITORY / part, root / part, ignore=shutil.ignore_patterns("build", ".generated"))
+    for path in REPOSITORY.glob("*.*"):
+        if path.is_file():
+            shutil.copyfile(path, root / path.name)
+    return build_site(Site(root / "site"), Store(REPOSITORY / "artifacts")).site
+
+
+def test_every_page_in_every_light_and_width(browser: Any, whole: Path, record_property: Any) -> None:  # noqa: F811
+    try:
+        axe = axe_source()
+    except MachineError as error:
+        print(f"NOT RUN: axe-core ({error.what})")
+        axe = ""
+    pages = pages_of(whole)
+    visits = list(tour(browser, whole, pages, ["light", "dark", "dark phone"], axe))
+    assert len(visits) == 3 * len(pages) and len(pages) > 30
+    record_property("slowest_charts_ms", max(visit.charts_ms for visit in visits))
+    assert [f"{visit.page} ({visit.view}) {problem}" for visit in visits for problem in visit.problems] == []
+
+
+def test_no_page_is_heavy(whole: Path) -> None:
+    heavy = {name: size for name in pages_of(whole) if (size := weight(whole, name)) > MOST_BYTES}
+    assert heavy == {}
+
+
+def test_cards_of_sampled_values_say_what_the_values_are(browser: Any, whole: Path) -> None:  # noqa: F811
+    draw, seen = random.Random(9), 0
+    page = browser.new_page()
+    for name in draw.sample(pages_of(whole), 12):
+        page.goto((whole / name).as_uri())
+        values = page.locator("article data.k3-value:visible, article td.k3-number[tabindex]:visible")
+        for index in draw.sample(range(values.count()), min(CARDS, values.count())):
+            value = values.nth(index)
+            value.focus()
+            value.press("Enter")
+            text = page.locator("#k3-card").inner_text()
+            raw = value.get_attribute("value") or value.get_attribute("data-value")
+            tier = value.evaluate("e => e.dataset.tier || e.closest('tr').dataset.tier")
+            query = value.evaluate("e => e.dataset.query || e.closest('table').dataset.query")
+            assert (
+                raw
+                and raw in text
+                and tier in text
+                and f"{query}." in text
+                and "k3repro artifacts sql" in text
+            ), (name, raw, text)
+            page.keyboard.press("Escape")
+            seen += 1
+    assert seen >= 10
+    page.close()
