@@ -82,10 +82,12 @@ def few_requests(seed: int, **spread: float) -> tuple[Ladder, str]:
     return table(truth, cells(mutant, seed)), "not-offered"
 
 
-def short_requests(seed: int, **spread: float) -> tuple[Ladder, str]:
-    """Prompts were much shorter than stated."""
+def short_requests(seed: int, cut: float = 0.5, **spread: float) -> tuple[Ladder, str]:
+    """Prompts and replies were shorter than stated, by a share `cut`."""
     truth = draw(seed, **spread)
-    mutant = replace(truth, isl=max(1, truth.isl // 3), osl=max(1, truth.osl // 2))
+    mutant = replace(
+        truth, isl=max(1, round(truth.isl * (1 - cut))), osl=max(1, round(truth.osl * (1 - cut)))
+    )
     return table(truth, cells(mutant, seed)), "length"
 
 
