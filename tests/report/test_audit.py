@@ -209,6 +209,33 @@ def test_what_could_change_a_page_later_is_found(copy: Path, name: str) -> None:
     assert audit_site(copy).findings
 
 
+JOURNEY_PLACES = {
+    "a number of a step": r'(<ol class="k3-steps".*?data-value=")([^"]*)()',
+    "the caption of a step": r'(<ol class="k3-steps".*?<p>)(The prompt)()',
+    "the stage of a step": r'(<ol class="k3-steps".*?data-stage=")(prefill)()',
+    "a number in a step's text": r'(<ol class="k3-steps".*?ends after</span> )([\d.]+)()',
+    "the tier of a journey": r'(<ol class="k3-steps".*?data-tier=")(simulated)()',
+    "the label of a switch": r'(class="k3-spec">.*?"label":")(act)()',
+    "the column of a switch": r'(class="k3-spec">.*?"kind":"filter","label":"act","name":")(act)()',
+    "a switch nobody asked for": r'(class="k3-spec">.*?"switches":\[)()()',
+    "a row of a switched chart": r'(class="k3-spec">.*?"wall_s":)([\d.]+)()',
+}
+
+
+@pytest.mark.parametrize("place", sorted(JOURNEY_PLACES))
+def test_a_change_in_a_journey_or_a_switch_is_found(copy: Path, place: str) -> None:
+    def change(html: str) -> str:
+        match = re.search(JOURNEY_PLACES[place], html, re.DOTALL)
+        assert match, place
+        old = match.group(2)
+        new = bump(old) if DIGIT.search(old) else "seal" if old == "act" else f'{old}{{"kind":"log"}},'
+        return html[: match.start(2)] + new + html[match.end(2) :]
+
+    edit(copy, "journey.html", change)
+    findings = [str(finding) for finding in audit_site(copy, alone=True).findings]
+    assert any("journey.html" in finding for finding in findings), findings
+
+
 INDEX_EDITS = {
     "a title": ("The wall law", "The wall law of 74"),
     "an address": ("wall-law.html#", "index.html#"),
