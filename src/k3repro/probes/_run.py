@@ -247,7 +247,7 @@ def _witness(target: Any) -> Metrics:
 
 
 def passing_gate(store: Store, subject: str, serve_id: str) -> Artifact | None:
-    """The strongest current needle-gate of this very serve whose verdict is ok; None when there is none.
+    """The strongest current needle-gate of this very serve that is ok, the newest of equals, or None.
 
     A gate that never had requests in flight together says nothing about mixing them, so it does not count.
     """
@@ -259,4 +259,4 @@ def passing_gate(store: Store, subject: str, serve_id: str) -> Artifact | None:
         and max(gate.parameters["concurrency"]) > 1
         and not gate.parameters.get("experiment")
     ]
-    return max(passed, key=lambda gate: (gate.verdict["total"], gate.seal), default=None)
+    return max(reversed(passed), key=lambda gate: int(gate.verdict["total"]), default=None)
