@@ -134,3 +134,16 @@ def test_a_rate_is_tried_until_it_is_shown_or_missed_twice() -> None:
     detection._settle(results, (20, 59, 93), extend)
     assert calls["latency", 0.1] == 59 and ("latency", 1.0) not in calls, "the lowest rate is shown"
     assert calls["slots", 0.1] == 59 and calls["slots", 1.0] == 59, "missed twice, so the next higher one"
+
+
+def test_a_rate_that_runs_out_of_trials_hands_over_to_the_next() -> None:
+    results: dict[tuple[str, float], list[list[str]]] = {
+        ("latency", 1.0): [["x"]] * 8, ("latency", 0.1): [["x"]] * 58 + [[]],
+    }  # fmt: skip
+
+    def extend(wanted: Mapping[tuple[str, float], int]) -> None:
+        for key, count in wanted.items():
+            results[key] += [["x"]] * (count - len(results[key]))
+
+    detection._settle(results, (20, 59), extend)
+    assert len(results["latency", 1.0]) == 59 and len(results["latency", 0.1]) == 59

@@ -170,15 +170,20 @@ def _settle(
     while ladders:
         wanted = {}
         for probe, ladder in list(ladders.items()):
-            while ladder and _misses(results[probe, ladder[0]]) > 1:
+            while ladder and not _open(results[probe, ladder[0]], rounds):
                 ladder.pop(0)
             found = results[probe, ladder[0]] if ladder else []
-            look = min((count for count in rounds if count > len(found)), default=0)
-            if not found or not look or shown(len(found) - _misses(found), len(found)):
+            if not found or shown(len(found) - _misses(found), len(found)):
                 del ladders[probe]
             else:
-                wanted[probe, ladder[0]] = look
+                wanted[probe, ladder[0]] = min(count for count in rounds if count > len(found))
         extend(wanted)
+
+
+def _open(found: Sequence[Sequence[str]], rounds: Sequence[int]) -> bool:
+    """Whether a rate is shown to be caught, or more trials might still show it."""
+    missed, count = _misses(found), len(found)
+    return shown(count - missed, count) or (missed <= 1 and count < max(rounds))
 
 
 def _hopeful(results: Results, probe: str) -> list[float]:
