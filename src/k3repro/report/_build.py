@@ -86,16 +86,22 @@ def build_site(
         _mkdocs.configuration(site, [page for page in pages if page not in generated], notebooks, heads),
     )
     say("running mkdocs")
-    staging = site.generated / "staging"
-    shutil.rmtree(staging, ignore_errors=True)
-    _mkdocs.run_mkdocs(site.generated, staging)
+    staging, beside = site.generated / "staging", site.generated / "beside"
+    for folder in (staging, beside):
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def ship() -> Sources:
+        # One set of objects for both, so that each file's document is read once.
+        sealed = {artifact.seal: artifact for artifact in store.artifacts(current=False)}
+        _ship(beside, site, store, sources, shipped, sealed)
+        return _shipped_sources(sources, store, shipped, sealed)
+
+    checked = _mkdocs.run_mkdocs(site.generated, staging, ship)
     _finish(staging)
     _files.write_changed(staging / INDEX, index_of(staging))
-    # One set of objects for both, so that each file's document is read once.
-    sealed = {artifact.seal: artifact for artifact in store.artifacts(current=False)}
-    _ship(staging, site, store, sources, shipped, sealed)
+    _files.move_into(beside, staging)
     say("verifying the built pages")
-    counts = _verify(site, staging, _shipped_sources(sources, store, shipped, sealed))
+    counts = _verify(site, staging, checked)
     drawings.tidy()
     _write_manifest(staging, digest, heads, counts)
     _swap(staging, site.build)

@@ -73,6 +73,17 @@ def digest_of_files(entries: Mapping[str, str]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def move_into(source: Path, target: Path) -> None:
+    """Move what `source` holds into `target`, joining folders that both have; `source` is gone afterwards."""
+    for path in sorted(source.iterdir()):
+        into = target / path.name
+        if path.is_dir() and into.is_dir():
+            move_into(path, into)
+        else:
+            path.replace(into)
+    source.rmdir()
+
+
 def copy_file(source: Path, target: Path) -> None:
     """Copy bytes with mode 644."""
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -9,11 +9,12 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml  # type: ignore[import-untyped]
 
@@ -23,6 +24,8 @@ from k3repro.report._markup import canonical_json, script_json
 from k3repro.report._site import Site
 
 __all__ = ["asset_files", "configuration", "content_policy", "finish_html", "package_assets", "run_mkdocs"]
+
+T = TypeVar("T")
 
 _INLINE = re.compile(r"<script(?![^>]*\bsrc=)(?![^>]*application/json)[^>]*>(.*?)</script>", re.DOTALL)
 _GENERATOR = re.compile(r'\s*<meta name="generator"[^>]*>')
@@ -121,8 +124,10 @@ def _named(nav: Sequence[Any]) -> list[str]:
     return found
 
 
-def run_mkdocs(folder: Path, target: Path) -> None:
+def run_mkdocs(folder: Path, target: Path, meanwhile: Callable[[], T]) -> T:
     """Build `folder/mkdocs.yml` into `target`, in a process whose date, zone, locale and hash seed are fixed.
+
+    meanwhile: what to do here while it runs; its result is returned.
 
     Raises:
         GateFailed: mkdocs warns or fails; its first line is the reason.
@@ -136,27 +141,31 @@ def run_mkdocs(folder: Path, target: Path) -> None:
         "PYTHONHASHSEED": "0",
         "PYTHONWARNINGS": "ignore",
     }
-    command = [
-        sys.executable,
-        "-m",
-        "mkdocs",
-        "build",
-        "--quiet",
-        "--strict",
-        "-f",
-        "mkdocs.yml",
-        "-d",
-        str(target),
-    ]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        lines = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
-        reason = next(
-            (line for line in lines if "ERROR" in line or "WARNING" in line), lines[0] if lines else "?"
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "-f", "mkdocs.yml", "-d"]
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as said:
+        process = subprocess.Popen(
+            [*command, str(target)], cwd=folder, env=environment, stdout=said, stderr=subprocess.STDOUT
         )
-        if "No module named mkdocs" in reason:
-            raise MissingExtra("the site needs mkdocs-material", fix="pip install 'k3repro[site]'")
-        raise GateFailed(reason.strip(), where="mkdocs", fix="Mend the page or site/mkdocs.yml.")
+        try:
+            result = meanwhile()
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        code = process.wait()
+        said.seek(0)
+        lines = [line for line in said.read().splitlines() if line.strip()]
+    if code:
+        _refuse(lines)
+    return result
+
+
+def _refuse(lines: list[str]) -> None:
+    first = lines[0] if lines else "?"
+    reason = next((line for line in lines if "ERROR" in line or "WARNING" in line), first)
+    if "No module named mkdocs" in reason:
+        raise MissingExtra("the site needs mkdocs-material", fix="pip install 'k3repro[site]'")
+    raise GateFailed(reason.strip(), where="mkdocs", fix="Mend the page or site/mkdocs.yml.")
 
 
 def finish_html(html: str) -> str:
