@@ -8,10 +8,10 @@
 -- column printed: {label = "printed", format = ".4g"}
 -- column simulated: {label = "twin", format = ".4g"}
 -- column error: {label = "twin over printed, less one", format = ".1%", difference = true}
--- column what_if: {label = "twin with what would have to be true", format = ".4g"}
--- column what_if_error: {label = "that over printed, less one", format = ".1%", difference = true}
--- column implied_output: {label = "output tokens a request that the row implies", format = ".0f"}
--- column asked_output: {label = "asked for", format = "d"}
+-- column what_if: {label = "twin, if so", format = ".4g"}
+-- column what_if_error: {label = "off then by", format = ".1%", difference = true}
+-- column implied_output: {label = "tokens back, by its row", format = ".0f"}
+-- column asked_output: {label = "tokens asked", format = "d"}
 -- column contradicted: {label = "cannot be true with its row"}
 -- column why: {label = "why it is off, or silent"}
 -- empty: the fidelity table has not run
