@@ -15,7 +15,7 @@ WITH twin AS (
          sum(r.completion_tokens + r.prompt_tokens) * 1e9 / sum(CAST(round(r.wall_s * 1e9) AS BIGINT)) AS total_rate
   FROM classes_rungs AS r JOIN classes_classes AS c ON c.seal = r.seal AND c.rung = r.rung
   JOIN artifacts AS a ON a.seal = r.seal AND a.verdict_ok
-  WHERE r.measured AND r.valid AND starts_with(r.subject, 'twin:')
+  WHERE r.measured AND r.valid AND regexp_full_match(r.subject, 'twin:mi3[0-9]+x([?]max_num_seqs=[0-9]+)?')
   GROUP BY r.seal, r.subject, c.class, c.isl
   QUALIFY row_number() OVER (PARTITION BY r.subject, c.class ORDER BY sum(r.completed) DESC, r.seal) = 1
 )

@@ -1,5 +1,6 @@
 -- title: Saturation of a node
--- column subject: {label = "target", kind = "code"}
+-- column model: {label = "model"}
+-- column subject: {hide = true}
 -- column shape: {label = "input/output", kind = "code"}
 -- column users: {label = "users"}
 -- column rate: {label = "output rate", unit = "tokens/s", format = ".0f"}
@@ -10,7 +11,7 @@
 -- column failure_bound: {label = "failures not ruled out below", format = ".2%"}
 -- column standing: {hide = true}
 -- empty: this probe has not run
-SELECT p.seal, p.subject, p.shape, p.users, p.output_tokens_per_s AS rate, p.ttft_p50_s, p.n_requests,
+SELECT p.seal, split_part(p.subject, '/', 2) AS model, p.subject, p.shape, p.users, p.output_tokens_per_s AS rate, p.ttft_p50_s, p.n_requests,
   p.n_http_ok / p.n_sent AS answered, p.n_valid / p.n_sent AS whole, p.failure_bound,
   json_extract_string(a.verdict, '$.standing') AS standing
 FROM saturation_points AS p JOIN artifacts AS a ON a.seal = p.seal AND a.verdict_ok

@@ -9,7 +9,7 @@
 -- empty: this probe has not run
 WITH chosen AS (
   SELECT r.seal FROM envelope_rungs AS r JOIN artifacts AS a ON a.seal = r.seal AND a.verdict_ok
-  WHERE r.measured AND r.valid AND starts_with(r.subject, 'twin:') GROUP BY r.seal, r.subject
+  WHERE r.measured AND r.valid AND regexp_full_match(r.subject, 'twin:mi3[0-9]+x([?]max_num_seqs=[0-9]+)?') GROUP BY r.seal, r.subject
   QUALIFY row_number() OVER (PARTITION BY r.subject ORDER BY sum(r.completed) DESC, r.seal) = 1
 ), rungs AS (
   SELECT seal, subject, concurrency, CAST(sum(completed) AS BIGINT) AS n_requests, sum(CAST(round(wall_s * 1e9) AS BIGINT)) / count(*) AS wall

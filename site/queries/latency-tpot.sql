@@ -8,7 +8,7 @@
 -- empty: this probe has not run
 WITH chosen AS (
   SELECT r.seal FROM latency_rungs AS r JOIN artifacts AS a ON a.seal = r.seal AND a.verdict_ok
-  WHERE r.measured AND r.valid AND starts_with(r.subject, 'twin:') GROUP BY r.seal, r.subject
+  WHERE r.measured AND r.valid AND regexp_full_match(r.subject, 'twin:mi3[0-9]+x([?]max_num_seqs=[0-9]+)?') GROUP BY r.seal, r.subject
   QUALIFY row_number() OVER (PARTITION BY r.subject ORDER BY sum(r.completed) DESC, r.seal) = 1
 )
 SELECT r.seal, 'twin' AS source, upper(regexp_extract(r.subject, 'twin:([a-z0-9]+)', 1)) AS platform, g.concurrency,

@@ -14,7 +14,7 @@ WITH grids AS (
   SELECT c.seal, c.subject FROM capacity_grid_cells AS c
   JOIN artifacts AS a ON a.seal = c.seal AND a.verdict_ok AND a.name = 'capacity-grid'
     AND TRY_CAST(json_extract_string(a.parameters, '$.osl') AS BIGINT) < 1000
-  WHERE starts_with(c.subject, 'twin:') GROUP BY c.seal, c.subject
+  WHERE regexp_full_match(c.subject, 'twin:mi3[0-9]+x([?]max_num_seqs=[0-9]+)?') GROUP BY c.seal, c.subject
   QUALIFY row_number() OVER (PARTITION BY c.subject ORDER BY count(*) DESC, c.seal) = 1
 ), timed AS (
   SELECT r.seal, c.subject, c.context, c.concurrency, count(*) AS n_requests, quantile_cont((r.first_token_ns - r.sent_ns) / 1e9, 0.5) AS ttft,

@@ -7,7 +7,7 @@
 -- The printed line is drawn at the lengths that the twin's sweep used; the twin was set to it: in-sample.
 WITH chosen AS (
   SELECT f.seal, f.subject FROM wall_law_fit AS f JOIN artifacts AS a ON a.seal = f.seal AND a.verdict_ok
-  WHERE f.selection = 'all' AND starts_with(f.subject, 'twin:')
+  WHERE f.selection = 'all' AND regexp_full_match(f.subject, 'twin:mi3[0-9]+x([?]max_num_seqs=[0-9]+)?')
   QUALIFY row_number() OVER (PARTITION BY f.subject ORDER BY f.n DESC, f.seal) = 1
 ), points AS (
   SELECT p.seal, p.platform, p.osl, p.wall_s, p.position FROM wall_law_points AS p WHERE p.selection = 'all' AND p.seal IN (SELECT seal FROM chosen)
