@@ -1,4 +1,5 @@
 -- title: Agentic replays
+-- column source: {hide = true}
 -- column subject: {label = "target"}
 -- column harness: {label = "harness"}
 -- column corpus: {label = "corpus"}
@@ -18,7 +19,7 @@
 -- column n_requests: {hide = true}
 -- column n_serves: {hide = true}
 -- empty: this probe has not run
-SELECT r.seal, r.subject, r.harness, r.corpus, r.concurrency, r.window_s, r.completed, r.cut, r.errors, r.clones,
+SELECT r.seal, CASE WHEN starts_with(r.subject, 'twin:') THEN 'twin' ELSE 'engine' END AS source, r.subject, r.harness, r.corpus, r.concurrency, r.window_s, r.completed, r.cut, r.errors, r.clones,
        r.input_high, r.ttft_p50_s, r.itl_p50_s * 1000 AS itl_p50_ms, r.active_tokens_per_s AS active_rate,
        r.wall_tokens_per_s AS wall_rate, r.cache_possible,
        json_extract_string(a.verdict, '$.pre_gate') AS pre_gate, r.completed AS n_requests, a.serves AS n_serves

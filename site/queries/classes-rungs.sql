@@ -1,4 +1,5 @@
 -- title: Throughput classes of the twin
+-- column source: {hide = true}
 -- column subject: {label = "target"}
 -- column class: {label = "class"}
 -- column isl: {label = "input", unit = "tokens"}
@@ -10,7 +11,7 @@
 -- column n_serves: {hide = true}
 -- empty: this probe has not run
 -- Integer sums: the order of rows must not move a digit.
-SELECT r.seal, r.subject, c.class, c.isl, c.osl, c.concurrency, CAST(sum(r.completed) AS BIGINT) AS n_requests,
+SELECT r.seal, CASE WHEN starts_with(r.subject, 'twin:') THEN 'twin' ELSE 'engine' END AS source, r.subject, c.class, c.isl, c.osl, c.concurrency, CAST(sum(r.completed) AS BIGINT) AS n_requests,
        sum(r.completion_tokens) * 1e9 / sum(CAST(round(r.wall_s * 1e9) AS BIGINT)) AS out_rate,
        sum(r.completion_tokens + r.prompt_tokens) * 1e9 / sum(CAST(round(r.wall_s * 1e9) AS BIGINT)) AS total_rate,
        any_value(a.serves) AS n_serves

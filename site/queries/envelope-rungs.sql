@@ -1,4 +1,5 @@
 -- title: The envelope of the twin, rung by rung
+-- column source: {hide = true}
 -- column subject: {label = "target"}
 -- column platform: {label = "platform"}
 -- column max_num_seqs: {label = "MAX_NUM_SEQS"}
@@ -24,7 +25,7 @@ WITH chosen AS (
          count(DISTINCT run_id) AS n_runs
   FROM envelope_rungs WHERE measured AND valid AND seal IN (SELECT seal FROM chosen) GROUP BY ALL
 ), floors AS (SELECT seal, wall_s, tokens_per_s FROM rungs WHERE concurrency = 1)
-SELECT r.seal, r.subject, upper(regexp_extract(r.subject, 'twin:([a-z0-9]+)', 1)) AS platform,
+SELECT r.seal, CASE WHEN starts_with(r.subject, 'twin:') THEN 'twin' ELSE 'engine' END AS source, r.subject, upper(regexp_extract(r.subject, 'twin:([a-z0-9]+)', 1)) AS platform,
        coalesce('raised to ' || nullif(regexp_extract(r.subject, 'max_num_seqs=([0-9]+)', 1), ''), 'as shipped') AS max_num_seqs,
        r.concurrency, CAST(r.n_requests AS BIGINT) AS n_requests, r.wall_s, r.tokens_per_s,
        r.wall_s / f.wall_s AS wall_over_floor, r.tokens_per_s / f.tokens_per_s AS rate_over_single,

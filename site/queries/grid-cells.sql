@@ -1,4 +1,5 @@
 -- title: Cells of the capacity grid on the twin
+-- column source: {hide = true}
 -- column subject: {label = "target"}
 -- column context: {label = "context", unit = "tokens"}
 -- column concurrency: {label = "in flight"}
@@ -18,7 +19,7 @@
 -- column n_requests: {hide = true}
 -- column n_serves: {hide = true}
 -- empty: this probe has not run
-SELECT c.seal, c.subject, c.context, c.concurrency,
+SELECT c.seal, CASE WHEN starts_with(c.subject, 'twin:') THEN 'twin' ELSE 'engine' END AS source, c.subject, c.context, c.concurrency,
        CAST(json_extract(a.parameters, '$.osl') AS BIGINT) AS osl, c.block_law, c.pool_law, c.slots, c.completed,
        c.resident, c.waiting, c.preemptions, c.kv_usage, c.wall_s, c.timeout_s, c.verdict,
        json_extract_string(a.verdict, '$.standing') AS standing, c.completed AS n_requests, a.serves AS n_serves

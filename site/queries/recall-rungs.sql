@@ -1,4 +1,5 @@
 -- title: The recall ladder of the twin, needle by needle
+-- column source: {hide = true}
 -- column subject: {label = "target"}
 -- column part: {label = "part"}
 -- column context: {label = "context", unit = "tokens"}
@@ -11,7 +12,7 @@
 -- column n_requests: {hide = true}
 -- column n_serves: {hide = true}
 -- empty: this probe has not run
-SELECT r.seal, r.subject, r.part, r.context, r.depth, r.prompt_tokens, r.outcome,
+SELECT r.seal, CASE WHEN starts_with(r.subject, 'twin:') THEN 'twin' ELSE 'engine' END AS source, r.subject, r.part, r.context, r.depth, r.prompt_tokens, r.outcome,
        CASE WHEN r.natural_stop THEN 'by itself' ELSE 'at the cap' END AS ended, r.ttft_s, r.e2e_s,
        count(*) OVER (PARTITION BY r.seal, r.request_id) AS n_requests, a.serves AS n_serves
 FROM niah_ladder_recall AS r JOIN artifacts AS a ON a.seal = r.seal AND a.verdict_ok

@@ -1,4 +1,5 @@
 -- title: How far recall goes
+-- column source: {hide = true}
 -- column subject: {label = "target"}
 -- column needles: {label = "needles"}
 -- column hits: {label = "recalled"}
@@ -8,7 +9,7 @@
 -- column standing: {label = "standing"}
 -- column n_requests: {hide = true}
 -- empty: this probe has not run
-SELECT list(DISTINCT r.seal ORDER BY r.seal) AS seal, r.subject, count(*) AS needles,
+SELECT list(DISTINCT r.seal ORDER BY r.seal) AS seal, CASE WHEN starts_with(r.subject, 'twin:') THEN 'twin' ELSE 'engine' END AS source, r.subject, count(*) AS needles,
        count(*) FILTER (r.outcome = 'hit') AS hits, max(r.context) FILTER (r.outcome = 'hit') AS furthest,
        count(*) FILTER (r.natural_stop) AS "natural",
        count(DISTINCT json_extract_string(a.serve, '$.id')) AS n_serves,

@@ -1,4 +1,5 @@
 -- title: Output rate against users
+-- column source: {hide = true}
 -- column subject: {label = "target"}
 -- column shape: {label = "input/output", kind = "code"}
 -- column users: {label = "users"}
@@ -9,7 +10,7 @@
 -- column standing: {label = "standing"}
 -- column n_serves: {hide = true}
 -- empty: this probe has not run
-SELECT p.seal, p.subject, p.shape, p.users, p.n_requests, p.output_tokens_per_s AS rate, p.ttft_p50_s,
+SELECT p.seal, CASE WHEN starts_with(p.subject, 'twin:') THEN 'twin' ELSE 'engine' END AS source, p.subject, p.shape, p.users, p.n_requests, p.output_tokens_per_s AS rate, p.ttft_p50_s,
        CAST(json_extract(a.verdict, '$.knees."' || p.shape || '"') AS BIGINT) AS knee,
        json_extract_string(a.verdict, '$.standing') AS standing, a.serves AS n_serves
 FROM saturation_points AS p JOIN artifacts AS a ON a.seal = p.seal AND a.verdict_ok
