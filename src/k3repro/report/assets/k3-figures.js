@@ -104,6 +104,10 @@
       const changed = item.kind !== "log" || chosen[index] !== isLog(spec, item.name);
       if (changed) APPLY[item.kind](spec, item, chosen[index], box.clientWidth);
     });
+    // A layer that no row is left for would only make Vega complain.
+    const rows = spec.datasets.rows;
+    const idle = (layer) => (layer.transform || []).some(({ filter }) => filter && "equal" in filter && !rows.some((row) => row[filter.field] === filter.equal));
+    if (spec.layer && !spec.layer.every(idle)) spec.layer = spec.layer.filter((layer) => !idle(layer));
     const target = views.has(figure) ? views.get(figure).element : make("div");
     if (views.has(figure) && views.get(figure).result) views.get(figure).result.finalize();
     if (!target.isConnected) box.append(target);
