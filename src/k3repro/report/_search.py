@@ -36,7 +36,7 @@ def page_entries(name: str, root: Any) -> list[list[str]]:
             anchor = element.get("id")
             if element.tag != "h1":
                 sections.append((f"{name}#{anchor}" if anchor else name, _text(element), []))
-        elif element.tag in _PROSE and not _inside(element, article):
+        elif element.tag in _PROSE and not _is_chrome(element) and not _inside(element, article):
             sections[-1][2].append(_text(element))
     found = [[address, title, heading, _shortened(" ".join(prose))] for address, heading, prose in sections]
     return found + [
@@ -56,6 +56,11 @@ def index_of(root: Path) -> str:
     return index_text(
         {name: page_entries(name, parse_page(path.read_bytes())[0]) for name, path in pages.items()}
     )
+
+
+def _is_chrome(element: Any) -> bool:
+    """Links to rows and SQL, which every table has."""
+    return (element.get("class") or "") in {"k3-source-links", "k3-lead"}
 
 
 def _inside(element: Any, article: Any) -> bool:
