@@ -1,5 +1,6 @@
 -- title: What the clock said on shared cores
 -- column model: {label = "model"}
+-- column path: {label = "asked through"}
 -- column probe: {label = "probe"}
 -- column shape: {label = "tokens in / out"}
 -- column concurrency: {label = "in flight"}
@@ -34,7 +35,8 @@ WITH rungs AS (
   SELECT seal, 'capacity-grid', concurrency, prompt_tokens_target, output_tokens_target, completed, completion_tokens, wall_s,
          in_flight_plateau FROM capacity_grid_rungs WHERE measured AND valid
 )
-SELECT r.seal, json_extract_string(a.serve, '$.models[0]') AS model, r.probe,
+SELECT r.seal, json_extract_string(a.serve, '$.models[0]') AS model,
+       CASE WHEN json_extract(a.serve, '$.behind') IS NULL THEN 'one engine' ELSE 'router, prefill, decode' END AS path, r.probe,
        r.prompt_tokens_target || ' / ' || r.output_tokens_target AS shape, r.concurrency,
        CAST(sum(r.completed) AS BIGINT) AS n_requests,
        sum(r.completion_tokens) * 1e9 / sum(CAST(round(r.wall_s * 1e9) AS BIGINT)) AS tokens_per_s,
@@ -42,4 +44,4 @@ SELECT r.seal, json_extract_string(a.serve, '$.models[0]') AS model, r.probe,
        CASE WHEN json_extract_string(a.verdict, '$.tainted') = 'true' THEN 'none: tainted' ELSE 'passed' END AS gate, a.serves AS n_serves
 FROM rungs AS r JOIN artifacts AS a ON a.seal = r.seal AND a.tier = 'measured'
 GROUP BY r.seal, a.serve, r.probe, r.prompt_tokens_target, r.output_tokens_target, r.concurrency, a.verdict, a.serves
-ORDER BY model, r.probe, r.seal, r.concurrency, r.output_tokens_target
+ORDER BY model, path, r.probe, r.seal, r.concurrency, r.output_tokens_target
