@@ -1,0 +1,18 @@
+"""Output rate of a node against users."""
+
+import altair as alt
+
+
+def figure(rows):
+    """Flat means that more users only wait."""
+    return (
+        alt.Chart(alt.Data(values=rows))
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("users:Q", title="users with a request in flight"),
+            y=alt.Y("rate:Q", title="output rate (tokens/s)"),
+            color=alt.Color("model:N", title="model"),
+            strokeDash=alt.StrokeDash("shape:N", title="input/output tokens"),
+            tooltip=["model:N", "shape:N", "users:Q", "rate:Q"],
+        )
+    )
