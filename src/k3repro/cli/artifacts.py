@@ -42,7 +42,7 @@ def json_option(command: Any) -> Any:
 
 @click.group()
 def artifacts() -> None:
-    """List, show, query, export, draw and retract artifacts.
+    """List, show, query, export, draw, retract and prune artifacts.
 
     \b
     k3repro artifacts list --tier simulated
@@ -140,6 +140,8 @@ def _footer(store: Store, count: int) -> str:
             [p for p in path.iterdir() if p.is_dir() and not p.name.startswith(".")] if path.is_dir() else []
         )
         parts += [f"{len(runs)} {noun} runs in {path}"] if runs else []
+    if removed := len(store.state().removed):
+        parts.append(f"{removed} superseded ones removed")
     heads = ", ".join(head[:12] for head in store.heads()) or "none"
     return "; ".join(parts) + f". Ledger heads: {heads}."
 
@@ -323,6 +325,31 @@ def retract(which: str, reason: str, root: Path | None, as_json: bool) -> None:
     else:
         click.echo(f"{len(gone)} artifacts are withdrawn (ledger entry {entry[:12]}):")
         click.echo("\n".join(f"  {why}" for why in gone.values()))
+
+
+@artifacts.command("prune")
+@click.option("--reason", default="superseded, and nothing was made from it", show_default=True, help="Why.")
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@store_option
+@json_option
+def prune_(reason: str, dry_run: bool, root: Path | None, as_json: bool) -> None:
+    """Remove files of superseded artifacts that nothing rests on; the ledger records each removal.
+
+    What is current, withdrawn, measured, or an input of any of these stays. Git still has what was committed.
+
+    \b
+    k3repro artifacts prune --dry-run
+    k3repro artifacts prune --reason "made again after the twin's clock was mended"
+    """
+    store = Store(root)
+    went = store.prunable() if dry_run else store.prune(reason)
+    if as_json:
+        emit({"removed": [entry.seal for entry in went], "bytes": sum(e.body["bytes"] for e in went)})
+        return
+    for entry in went:
+        click.echo(f"  {entry.body['name']}@{entry.body['subject']}  {entry.seal[:12]}")
+    verb = "would go" if dry_run else "went"
+    click.echo(f"{len(went)} files {verb}, {sum(e.body['bytes'] for e in went) / 1e6:.1f} MB.")
 
 
 @artifacts.command()

@@ -16,7 +16,7 @@ from typing import Any
 
 from k3repro.store._files import write_atomic
 
-KINDS = ("seal", "supersession", "retraction")
+KINDS = ("seal", "supersession", "retraction", "removal")
 MAX_ENTRY_BYTES = 1_000_000
 _TEXTS = ("kind", "seal")
 _SEAL_TEXTS = ("file", "file_sha256", "data", "name", "subject", "tier", "basis", "run_id", "clock")

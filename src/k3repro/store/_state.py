@@ -28,6 +28,7 @@ class State:
     seals: dict[str, Entry] = field(default_factory=dict)
     superseded: dict[str, tuple[str, str]] = field(default_factory=dict)
     retracted: dict[str, str] = field(default_factory=dict)
+    removed: dict[str, str] = field(default_factory=dict)  # seal -> why its file left the folder
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> State:
@@ -42,6 +43,7 @@ class State:
         if entry.kind == "seal":
             # A seal entry for a superseded artifact reinstates it: the data went back to what it was.
             self.superseded.pop(entry.seal, None)
+            self.removed.pop(entry.seal, None)
             self.seals.pop(entry.seal, None)
             self.seals[entry.seal] = entry
             for old in body.get("supersedes", ()):
@@ -50,6 +52,8 @@ class State:
             self.superseded[entry.seal] = (str(body.get("by", "")), str(body.get("reason", "")))
         elif entry.kind == "retraction":
             self.retracted[entry.seal] = str(body.get("reason", ""))
+        elif entry.kind == "removal" and entry.seal in self.seals:
+            self.removed[entry.seal] = str(body.get("reason", ""))
 
     def withdrawn(self) -> dict[str, Withdrawal]:
         """Every retracted artifact and everything derived from one."""

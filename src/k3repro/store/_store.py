@@ -15,6 +15,7 @@ from k3repro.store._artifact import Artifact
 from k3repro.store._code import code_hash
 from k3repro.store._derive import Rows, bound_parameters, derivation_of, payload_of, produce
 from k3repro.store._ledger import Entry, Ledger
+from k3repro.store._prune import prunable, prune
 from k3repro.store._redact import Redactor
 from k3repro.store._run import Run, identity_hash, identity_of
 from k3repro.store._schema import Header, Schema, plain
@@ -158,14 +159,14 @@ class Store:
         tier: str | None = None,
         current: bool = True,
     ) -> list[Artifact]:
-        """Artifacts, oldest first; `current` leaves out superseded and withdrawn ones."""
+        """Artifacts, oldest first, none whose file was removed; `current`: nor superseded or withdrawn."""
         state = self.state()
         entries = state.current() if current else list(state.seals.values())
         wanted = {"name": name, "subject": self.redactor.text(subject) if subject else None, "tier": tier}
         return [
             self._artifact(e)
             for e in entries
-            if all(v is None or e.body.get(k) == v for k, v in wanted.items())
+            if e.seal not in state.removed and all(v is None or e.body.get(k) == v for k, v in wanted.items())
         ]
 
     def find(self, which: str) -> Artifact:
@@ -191,6 +192,7 @@ class Store:
         seals = self.state().seals
         found = [seal for seal in seals if seal.startswith(prefix)] if _SEAL.match(prefix) else []
         if len(found) == 1:
+            self._require_kept(seals[found[0]])
             return self._artifact(seals[found[0]])
         what = f"{len(found)} artifacts start with {prefix}" if found else f"no artifact {prefix!r}"
         raise ArtifactMissing(
@@ -198,6 +200,14 @@ class Store:
             where=str(self.root),
             fix="Give name@subject or at least 6 digits of a seal; see `k3repro artifacts list`.",
         )
+
+    def _require_kept(self, entry: Entry) -> None:
+        if why := self.state().removed.get(entry.seal):
+            raise ArtifactMissing(
+                f"artifact {entry.seal[:12]} was superseded and its file removed ({why})",
+                where=str(entry.body["file"]),
+                fix="The history of the repository has it; `k3repro artifacts list` has what stands.",
+            )
 
     def _artifact(self, entry: Entry) -> Artifact:
         return Artifact(self.root / str(entry.body["file"]), entry.seal)
@@ -237,6 +247,14 @@ class Store:
         if not reason.strip():
             raise InputError("a retraction needs a reason", fix='Give one: --reason "...".')
         return self.ledger.append("retraction", {"seal": self.find(which).seal, "reason": reason})
+
+    def prunable(self) -> list[Entry]:
+        """Superseded artifacts that nothing rests on and that were no observations."""
+        return prunable(self.state())
+
+    def prune(self, reason: str) -> list[Entry]:
+        """Take the files of `prunable` artifacts out of the folder; the ledger says which and why."""
+        return prune(self, reason)
 
     def verify(self, full: bool = False, known_heads: Iterable[str] = ()) -> list[Finding]:
         """Everything wrong with files, digests and ledger; `full` re-reads what did not change.

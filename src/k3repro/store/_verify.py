@@ -20,7 +20,9 @@ from k3repro.store._files import file_sha256, write_atomic
 from k3repro.store._findings import RESTORE, Finding
 from k3repro.store._foreign import foreign_objects, macros
 from k3repro.store._ledger import KINDS, Entry, is_entry_file
+from k3repro.store._prune import removal_findings
 from k3repro.store._schema import Schema
+from k3repro.store._state import State
 from k3repro.store._tier import tier_of, weakest
 
 if TYPE_CHECKING:
@@ -35,13 +37,16 @@ def verify_store(store: Store, *, full: bool = False, known_heads: Iterable[str]
     """All findings about a store, the ledger's first. Unchanged files are skipped unless `full`."""
     findings = list(_ledger_findings(store))
     findings += _head_findings(store, known_heads)
-    seals = store.state().seals
+    state = store.state()
+    seals = state.seals
     findings += _stray_files(store, seals)
     findings += _reference_findings(store, seals)
+    findings += removal_findings(state)
     cache = {} if full else _load_cache(store)
     stamps = {seal: _stamp(store, entry) for seal, entry in seals.items()}
     fresh = {seal: stamp for seal, stamp in stamps.items() if stamp is not None and cache.get(seal) == stamp}
-    for entry, wrong in _examined(store, [entry for seal, entry in seals.items() if seal not in fresh]):
+    unread = [entry for seal, entry in seals.items() if seal not in fresh and not _left(store, state, entry)]
+    for entry, wrong in _examined(store, unread):
         findings += wrong
         stamp = stamps[entry.seal]
         if not wrong and stamp is not None and stamp == _stamp(store, entry):
@@ -49,6 +54,13 @@ def verify_store(store: Store, *, full: bool = False, known_heads: Iterable[str]
     with contextlib.suppress(StoreError):
         write_atomic(_cache_path(store), json.dumps(fresh, sort_keys=True).encode())
     return findings
+
+
+def _left(store: Store, state: State, entry: Entry) -> bool:
+    """Whether the file is gone as the ledger says it is."""
+    with contextlib.suppress(ArtifactCorrupt):
+        return entry.seal in state.removed and not _file(store, entry).exists()
+    return False
 
 
 def _cache_path(store: Store) -> Path:
