@@ -39,6 +39,18 @@ def test_a_query_that_returns_nothing_by_surprise_fails() -> None:
     assert sources([], "-- empty: nothing ran").result("q").rows == []
 
 
+def test_only_a_query_that_may_be_empty_forgives_a_view_nobody_sealed(store: Store) -> None:
+    never = "SELECT seal, x FROM never_sealed_rows ORDER BY x"
+    bare = Sources(store.catalog(), {"q": parse_query("q", never)})
+    with pytest.raises(InputError, match="never_sealed_rows"):
+        bare.result("q")
+    told = parse_query("q", f"-- empty: nobody ran it\n{never}")
+    assert Sources(store.catalog(), {"q": told}).result("q").rows == []
+    wrong = parse_query("q", "-- empty: nobody ran it\nSELECT seal, no_column FROM artifacts ORDER BY seal")
+    with pytest.raises(InputError, match="no_column"):
+        Sources(store.catalog(), {"q": wrong}).result("q")
+
+
 @pytest.mark.parametrize("relation", ["in-sample", "same-law"])
 def test_no_difference_beside_a_circular_pair(relation: str) -> None:
     row = {"seal": [PUB, SIM], "printed": 1.0, "twin": 1.1, "relation": relation, "difference_s": 0.1}

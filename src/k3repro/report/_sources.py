@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -20,6 +21,7 @@ from k3repro.store import weakest
 
 __all__ = ["Citation", "Queryable", "Result", "Sources"]
 
+_NO_VIEW = re.compile(r"Catalog Error: Table with name \S+ does not exist")
 _COUNTS = {
     "n": "n",
     "n_requests": "requests",
@@ -163,7 +165,7 @@ class Sources:
                 where=where,
                 fix="Read it from a column, or count rows; units may be converted.",
             )
-        rows = [_plain_row(row, name) for row in self.catalog.query(query.sql)]
+        rows = [_plain_row(row, name) for row in self._rows(query)]
         if not rows and not query.empty:
             raise GateFailed(
                 "the query returned no rows",
@@ -176,6 +178,15 @@ class Sources:
                 "the query returns no `seal` column", where=where, fix="Select the seals each row cites."
             )
         return Result(query, rows, columns)
+
+    def _rows(self, query: Query) -> list[dict[str, Any]]:
+        """The rows; none where a query that may be empty asks for a kind of artifact nobody has sealed."""
+        try:
+            return self.catalog.query(query.sql)
+        except InputError as error:
+            if query.empty and _NO_VIEW.match(error.what):
+                return []
+            raise
 
     def cite(self, row: Mapping[str, Any], spec: ColumnSpec, where: str) -> Citation:
         """The artifacts behind one cell.
