@@ -57,11 +57,11 @@ def golden(made: Plan) -> str:
 
 @pytest.mark.parametrize("name", CLUSTERS)
 def test_the_plan_is_the_golden_file(name: str) -> None:
-    # Read by hand twice on 2026-11-29, in two sessions, word by word beside the documented command of each
-    # role: runtime flags, mounts, variables, engine flags, transfer JSON, router. Known differences, each a
-    # [[choice]] of the recipe: container path of the JIT cache, MORI_RDMA_TC left to the site, and the
-    # published heap, pool, length and graph mode where the stored script has older ones. FLAGS and ENV below
-    # were typed in apart, so that neither copy decides.
+    # Read by hand on 2026-11-29 in three sessions, word by word beside the documented command. In the last:
+    # all four roles and the router of mi325x-thor2, and every line in which mi300x-cx7 differs from it. Known
+    # differences, each a [[choice]] of the recipe: folder names inside the JIT cache, MORI_RDMA_TC left to
+    # the site, and the published heap, pool, length and graph mode where the stored script has older ones.
+    # FLAGS and ENV below were typed in apart, so that neither copy decides.
     assert golden(plan(name)) == (HERE / "golden" / f"{name}.txt").read_text()
 
 

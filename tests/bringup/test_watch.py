@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
 import signal
+import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -51,86 +52,81 @@ def run(cluster: Cluster, script: str) -> str:
     return result.out
 
 
-def spawn(started: list[subprocess.Popen[bytes]], argv: list[str], mark: str = "") -> subprocess.Popen[bytes]:
+def spawn(started: list[subprocess.Popen[bytes]], code: str = "", mark: str = "") -> subprocess.Popen[bytes]:
+    """A process that has said that it runs: before that, /proc shows no environment of it yet."""
     environment = {**os.environ, **({"K3REPRO_LAUNCH": mark} if mark else {})}
-    process = subprocess.Popen(argv, env=environment, start_new_session=True)
+    argv = [sys.executable, "-c", f"import time; {code}print(flush=True); time.sleep(600)"]
+    process = subprocess.Popen(argv, env=environment, start_new_session=True, stdout=subprocess.PIPE)
     started.append(process)
+    assert process.stdout is not None and process.stdout.readline() == b"\n"
+    process.stdout.close()
     return process
+
+
+@pytest.fixture
+def serve() -> str:
+    """A name of its own: marks are looked for on the whole machine, where this test may run twice."""
+    return f"up-{secrets.token_hex(4)}"
 
 
 def start_time(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[19]
 
 
-SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
-DEAF = [
-    sys.executable,
-    "-c",
-    "import signal,time; signal.signal(15, signal.SIG_IGN); print(flush=True); time.sleep(60)",
-]
+DEAF = "import signal; signal.signal(15, signal.SIG_IGN); "
 
 
 def test_only_what_carries_the_mark_is_stopped(
-    cluster: Cluster, started: list[subprocess.Popen[bytes]]
+    cluster: Cluster, started: list[subprocess.Popen[bytes]], serve: str
 ) -> None:
-    mine, other = spawn(started, SLEEP, "up-1:decode_master"), spawn(started, SLEEP, "up-2:decode_master")
-    worker, plain = spawn(started, SLEEP, "up-1:decode_worker"), spawn(started, SLEEP)
-    time.sleep(0.3)
-    out = run(cluster, stop_script(cluster, "up-1", ["decode_master"], 5, tombstone(cluster, "up-1")))
+    # The second name begins with the first: a mark is compared whole.
+    mine, other = (spawn(started, mark=f"{name}:decode_master") for name in (serve, f"{serve}0"))
+    worker, plain = spawn(started, mark=f"{serve}:decode_worker"), spawn(started)
+    out = run(cluster, stop_script(cluster, serve, ["decode_master"], 5, tombstone(cluster, serve)))
     assert out.split() == ["killed", "0", "left", "0"]
     assert mine.wait(5) == -signal.SIGTERM
     assert [process.poll() for process in (other, worker, plain)] == [None] * 3
-    assert Path(tombstone(cluster, "up-1")).exists()
+    assert Path(tombstone(cluster, serve)).exists()
 
 
 def test_what_ignores_sigterm_is_killed_after_the_grace(
-    cluster: Cluster, started: list[subprocess.Popen[bytes]]
+    cluster: Cluster, started: list[subprocess.Popen[bytes]], serve: str
 ) -> None:
-    environment = {**os.environ, "K3REPRO_LAUNCH": "up-1:router"}
-    process = subprocess.Popen(DEAF, env=environment, start_new_session=True, stdout=subprocess.PIPE)
-    started.append(process)
-    assert process.stdout is not None and process.stdout.readline() == b"\n"  # deaf from here on
-    process.stdout.close()
-    out = run(cluster, stop_script(cluster, "up-1", ["router"], 0.4, tombstone(cluster, "up-1")))
+    process = spawn(started, DEAF, f"{serve}:router")
+    out = run(cluster, stop_script(cluster, serve, ["router"], 0.4, tombstone(cluster, serve)))
     assert out.split() == ["killed", "1", "left", "0"]
     assert process.wait(5) == -signal.SIGKILL
 
 
 def test_a_process_that_lost_its_mark_is_found_by_pid_and_start_time(
-    cluster: Cluster, started: list[subprocess.Popen[bytes]]
+    cluster: Cluster, started: list[subprocess.Popen[bytes]], serve: str
 ) -> None:
     # Engines and router write their title over the environment; the session of the run file finds them.
-    process, twin = spawn(started, SLEEP), spawn(started, SLEEP)
-    Path(run_file(cluster, "up-1:router")).write_text(f"{process.pid} {start_time(process.pid)}\n")
+    process, twin = spawn(started), spawn(started)
+    Path(run_file(cluster, f"{serve}:router")).write_text(f"{process.pid} {start_time(process.pid)}\n")
     # A pid that somebody else has now: the recorded start time is another one.
-    Path(run_file(cluster, "up-1:decode_master")).write_text(f"{twin.pid} 12345\n")
+    Path(run_file(cluster, f"{serve}:decode_master")).write_text(f"{twin.pid} 12345\n")
     roles = ["router", "decode_master"]
-    out = run(cluster, stop_script(cluster, "up-1", roles, 5, tombstone(cluster, "up-1")))
+    out = run(cluster, stop_script(cluster, serve, roles, 5, tombstone(cluster, serve)))
     assert out.split() == ["killed", "0", "left", "0"]
     assert process.wait(5) == -signal.SIGTERM and twin.poll() is None
-    assert not Path(run_file(cluster, "up-1:router")).exists()
+    assert not Path(run_file(cluster, f"{serve}:router")).exists()
 
 
-def test_owners_of_marks_and_ports(cluster: Cluster, started: list[subprocess.Popen[bytes]]) -> None:
-    code = (
-        "import socket, time; s = socket.create_server(('127.0.0.77', 0)); "
-        "print(s.getsockname()[1], flush=True); time.sleep(60)"
-    )
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, start_new_session=True)
-    started.append(process)
-    assert process.stdout is not None
-    port = int(process.stdout.readline())
-    process.stdout.close()
-    marked = spawn(started, SLEEP, "up-9:decode_master")
-    time.sleep(0.2)
-    node = replace(cluster.nodes[0], address="127.0.0.77")
-    out = run(cluster, owners_script(cluster, [port]))
+def test_owners_of_marks_and_ports(
+    cluster: Cluster, started: list[subprocess.Popen[bytes]], serve: str
+) -> None:
+    with socket.create_server(("127.0.0.77", 0)) as listener:
+        port = listener.getsockname()[1]
+        marked = spawn(started, mark=f"{serve}:decode_master")
+        node = replace(cluster.nodes[0], address="127.0.0.77")
+        out = run(cluster, owners_script(cluster, [port]))
     found = read_owners(node, out)
-    assert Owner(node.host, "serve up-9:decode_master", f"pid {marked.pid}") in found
-    assert any(item.what == f"port {port}" and str(process.pid) in item.owner for item in found)
+    assert Owner(node.host, f"serve {serve}:decode_master", f"pid {marked.pid}") in found
+    assert any(item.what == f"port {port}" and str(os.getpid()) in item.owner for item in found)
     elsewhere = replace(node, address="127.0.0.78")
-    assert not [item for item in read_owners(elsewhere, out) if item.what.startswith("port")]
-    assert not [item for item in read_owners(node, out, serve="up-9") if "up-9" in item.what]
+    assert not [item for item in read_owners(elsewhere, out) if item.what == f"port {port}"]
+    assert not [item for item in read_owners(node, out, serve=serve) if serve in item.what]
 
 
 LOG = """INFO starting
@@ -203,7 +199,9 @@ def test_state_survives_and_a_torn_file_is_named(monkeypatch: pytest.MonkeyPatch
 BROKEN = ["", "[]", "{}", '{"serve":', "\x00\x00", "null", "up-1"]
 WRONG: list[dict[str, object]] = [
     {"serve": "$(touch x)"}, {"serve": 7}, {"roles": [1]}, {"roles": {"router": {"host": "a"}}},
-    {"ports": ["; touch x"]}, {"facts": []}, {"timeline": "x"}, {"unknown": 1},
+    {"ports": ["; touch x"]}, {"facts": []}, {"timeline": "x"}, {"unknown": 1}, {"cluster_text": 7},
+    {"roles": {"$(touch x)": {"host": "a", "log": "b"}}}, {"grace_s": "1"}, {"drain_s": -1}, {"job": "1 x"},
+    {"url": None}, {"phase": 3},
 ]  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from cluster_hosts import MEASURED, Hosts, k3, nothing_left
+from cluster_hosts import MEASURED, Hosts, k3, nothing_left, processes
 
 pytestmark = pytest.mark.cluster
 SCHEDULERS = ("local", "ssh", "slurm")
@@ -133,4 +133,53 @@ def test_interrupted_up_can_be_looked_at_and_taken_down(hosts: Hosts, clean: Pat
     again = k3(hosts, "up", "--cluster", file, "--no-gate")
     assert "taking it down first" in again.stderr and "answering" in again.stderr
     k3(hosts, "down", "--cluster", file)
+    nothing_left(clean)
+
+
+def test_up_on_a_serve_that_lost_a_worker_starts_all_again(hosts: Hosts, clean: Path) -> None:
+    file = str(hosts.cluster_file(clean, "ssh"))
+    first = json.loads(k3(hosts, "up", "--cluster", file, "--no-gate", "--json").stdout)
+    os.kill(int(first["roles"]["decode_worker"]["started"]["pid"]), signal.SIGKILL)
+    time.sleep(1)
+    again = k3(hosts, "up", "--cluster", file, "--no-gate", "--json")
+    assert "has lost decode_worker: taking it down first" in again.stderr
+    assert json.loads(again.stdout)["serve"] != first["serve"]
+    k3(hosts, "down", "--cluster", file)
+    nothing_left(clean)
+
+
+def test_a_node_that_is_cut_off_keeps_no_other_from_being_stopped(hosts: Hosts, clean: Path) -> None:
+    file = str(hosts.cluster_file(clean, "ssh"))
+    k3(hosts, "up", "--cluster", file, "--no-gate")
+    subprocess.run(["ip", "link", "set", "k3tv4", "down"], check=True)
+    try:
+        done = k3(hosts, "down", "--cluster", file, "--no-drain", check=False)
+    finally:
+        subprocess.run(["ip", "link", "set", "k3tv4", "up"], check=True)
+    assert done.returncode == 3 and "k3t4 cannot be reached" in done.stderr
+    left = processes(clean)
+    assert left and all("--headless" in line and "kv_consumer" in line for line in left), left
+    k3(hosts, "down", "--cluster", file, "--no-drain")
+    nothing_left(clean)
+
+
+@pytest.mark.parametrize("phase", ["workers: started", "answering: "])
+def test_an_allocation_that_ended_is_understood(hosts: Hosts, clean: Path, phase: str) -> None:
+    """The time limit, or scancel by hand: its processes go with it, and `down` and `up` go on from there."""
+    nodes = ["--no-shell", "--nodes=4", "--nodelist=k3t[1-4]", "--exclusive"]
+    granted = subprocess.run(["salloc", *nodes], capture_output=True, text=True, check=True).stderr
+    job = granted.rpartition("allocation ")[2].strip()
+    file = hosts.cluster_file(clean, "slurm")
+    file.write_text(file.read_text() + f'[slurm]\njob = "{job}"\n')
+    argv = [hosts.k3repro, "bringup", "up", "--cluster", str(file), "--no-gate"]
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as up:
+        assert up.stderr is not None
+        assert any(line.startswith(phase) for line in up.stderr)
+        up.kill()
+    subprocess.run(["scancel", job], check=True)
+    end = time.monotonic() + 60
+    while subprocess.run(["squeue", "-h"], capture_output=True).stdout and time.monotonic() < end:
+        time.sleep(0.5)
+    done = k3(hosts, "down", "--cluster", str(file), "--no-drain")
+    assert f"allocation {job} has ended" in done.stderr
     nothing_left(clean)

@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import time
 import urllib.request
 from pathlib import Path
@@ -209,6 +210,8 @@ def test_the_watch_names_a_pool_that_was_restarted_alone(hosts: Hosts, clean: Pa
             "--keep-going", "--json"]  # fmt: skip
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as watch:
         assert watch.stdout is not None
+        guard = threading.Timer(240, watch.kill)  # a watch that falls silent ends the test, not the run
+        guard.start()
         try:
             assert json.loads(watch.stdout.readline())["ok"]
             assert json.loads(watch.stdout.readline())["ok"]
@@ -217,6 +220,7 @@ def test_the_watch_names_a_pool_that_was_restarted_alone(hosts: Hosts, clean: Pa
             while time.monotonic() < end and "pool-restarted-alone" not in said:
                 said |= {item["name"] for item in json.loads(watch.stdout.readline())["advice"]}
         finally:
+            guard.cancel()
             watch.kill()
     assert "pool-restarted-alone" in said and {"not-answering", "fabric-degraded"} & said, said
     k3(hosts, "down", "--cluster", file, "--no-drain")

@@ -205,6 +205,8 @@ def _check(cluster: Cluster) -> None:
     required = [(what, getattr(cluster, what)) for what in ("model", "logs", "cache")]
     for what, value in [*required, *(pair for pair in optional if pair[1])]:
         _names.path(value, f"{where}: {what}")
+    if set(cluster.sysroot) & set(" '"):
+        raise SpecError(f"{cluster.sysroot!r} has spaces or quotes", where=f"{where}: sysroot")
     for mount in cluster.userspace:
         for value in (mount.host, mount.container):
             _names.path(value, f"{where}: fabric.userspace")
@@ -212,6 +214,8 @@ def _check(cluster: Cluster) -> None:
     _choice("runtime", cluster.runtime, RUNTIMES, where)
     if cluster.runtime != "process" or cluster.image:
         _names.image(cluster.image, f"{where}: container.image")
+    if cluster.digest:
+        _names.image(f"image@{cluster.digest}", f"{where}: container.digest")
     for what, low, high in (
         ("port", 1, 65535),
         ("gid", 0, 255),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from k3repro.bringup._cluster import Node
-from k3repro.bringup._executors import Executor, jobs_named, make_executor, release
+from k3repro.bringup._cluster import Cluster, Node
+from k3repro.bringup._executors import Executor, job_runs, jobs_named, make_executor, release
 from k3repro.bringup._http import get
 from k3repro.bringup._plan import ROUTER
 from k3repro.bringup._script import tombstone
@@ -49,15 +50,20 @@ async def take_down(file: StateFile, state: State, say: Say, *, drain: bool = Tr
     jobs = await _jobs(state)
     killed: list[str] = []
     foreign: list[Owner] = []
-    if cluster.scheduler != "slurm" or jobs:
+    if cluster.scheduler == "slurm" and not jobs:
+        _allocation_ended(state, cluster, say)
+    else:
         executor = make_executor(cluster, job=jobs[0] if jobs else "", folder=file.folder)
         try:
             if drain and state.phase in {"up", "answering"}:
                 await _drain(state, say)
             state.event("stopping", "stopping in reverse order")
             file.save(state)
+            lost: dict[str, MachineError] = {}
             for roles in ORDER:
-                killed += await _stop(executor, state, roles, say)
+                killed += await _stop(executor, state, roles, say, lost)
+            if lost:
+                raise _unreachable(state, lost)
             foreign = await _prove(executor, state)
         finally:
             await executor.close()
@@ -75,9 +81,36 @@ async def take_down(file: StateFile, state: State, say: Say, *, drain: bool = Tr
 
 async def _jobs(state: State) -> list[str]:
     """Allocations to stop in. One whose id was not written down in time is found by its name."""
-    if state.own_job:
-        return await jobs_named(f"k3repro-{state.serve}")
-    return [state.job] if state.job else []
+    found = await jobs_named(f"k3repro-{state.serve}") if state.own_job else []
+    if not found and state.job and not state.own_job and await job_runs(state.job):
+        found = [state.job]
+    inside = os.environ.get("SLURM_JOB_ID", "")
+    return found or ([inside] if state.job and inside and await job_runs(inside) else [])
+
+
+def _allocation_ended(state: State, cluster: Cluster, say: Say) -> None:
+    """Processes end with their allocation. Containers do not, and without one nothing reaches the nodes.
+
+    Raises:
+        MachineError: containers may be left.
+    """
+    if cluster.runtime == "process" or not state.roles:
+        say(f"allocation {state.job or 'of this serve'} has ended, and its processes with it")
+        return
+    hosts = ",".join(node.host for node in cluster.nodes)
+    raise MachineError(
+        f"allocation {state.job} has ended; containers of {state.serve} may run on {hosts}",
+        where=state.cluster,
+        fix=f"Run it inside a new one: salloc --nodes=4 --nodelist={hosts}, then `k3repro bringup down`.",
+    )  # fmt: skip
+
+
+def _unreachable(state: State, lost: Mapping[str, MachineError]) -> MachineError:
+    first = next(iter(lost.values()))
+    return MachineError(
+        f"{' and '.join(lost)} cannot be reached ({first.what}); the other nodes are stopped",
+        where=state.cluster, fix="Run `k3repro bringup down` again when it is back: the state is kept.",
+    )  # fmt: skip
 
 
 async def _drain(state: State, say: Say) -> None:
@@ -97,8 +130,13 @@ async def _drain(state: State, say: Say) -> None:
         await asyncio.sleep(1)
 
 
-async def _stop(executor: Executor, state: State, roles: tuple[str, ...], say: Say) -> list[str]:
-    """Stop roles on their nodes, and leave the stone everywhere first: a late launch must find it."""
+async def _stop(
+    executor: Executor, state: State, roles: tuple[str, ...], say: Say, lost: dict[str, MachineError]
+) -> list[str]:
+    """Stop roles on their nodes, and leave the stone everywhere first: a late launch must find it.
+
+    A node that cannot be reached is added to `lost` and not tried again; the others are stopped all the same.
+    """
     cluster = state.parsed_cluster()
     places: dict[str, tuple[Node, list[str]]] = {}
     for role in roles:
@@ -106,14 +144,21 @@ async def _stop(executor: Executor, state: State, roles: tuple[str, ...], say: S
         places.setdefault(node.host, (node, []))[1].append(role)
     stone, killed = tombstone(cluster, state.serve), []
     for node, here in places.values():
-        script = stop_script(cluster, state.serve, here, state.grace_s, stone)
-        places[node.host] = (node, here)
-        killed.append((node, here, script))
+        if node.host not in lost:
+            killed.append((node, here, stop_script(cluster, state.serve, here, state.grace_s, stone)))
     results = await asyncio.gather(
-        *(executor.run(node, script, timeout_s=state.grace_s + 60) for node, _, script in killed)
+        *(executor.run(node, script, timeout_s=state.grace_s + 60) for node, _, script in killed),
+        return_exceptions=True,
     )
-    hard = []
+    hard, stopped = [], []
     for (node, here, _), result in zip(killed, results, strict=True):
+        if isinstance(result, MachineError):
+            lost[node.host] = result
+            say(f"{node.host} cannot be reached: {result.what}")
+            continue
+        if isinstance(result, BaseException):
+            raise result
+        stopped += here
         words = result.out.split()
         if "left" not in words or words[-1] != "0":
             raise MachineError(
@@ -122,7 +167,10 @@ async def _stop(executor: Executor, state: State, roles: tuple[str, ...], say: S
             )  # fmt: skip
         if words[1] != "0" and any(role in state.roles for role in here):
             hard += here
-    say(f"stopped {' and '.join(roles)}" + (f" ({' and '.join(hard)} had to be killed)" if hard else ""))
+    if stopped:
+        say(
+            f"stopped {' and '.join(stopped)}" + (f" ({' and '.join(hard)} had to be killed)" if hard else "")
+        )
     return hard
 
 

@@ -239,6 +239,14 @@ async def jobs_named(name: str) -> list[str]:
     return result.out.split()
 
 
+async def job_runs(job: str) -> bool:
+    """Whether an allocation is still there; Slurm forgets the id of one that ended."""
+    result = await _slurm(["squeue", "--noheader", f"--jobs={job}", "--format=%T"])
+    if result.code and "Invalid job id" not in result.err:
+        raise MachineError(f"squeue failed: {_first(result.err)}", where=job, fix="Look at sinfo and squeue.")
+    return not result.code and bool(result.out.split())
+
+
 async def release(job: str) -> None:
     """Give an allocation back."""
     await _slurm(["scancel", job])

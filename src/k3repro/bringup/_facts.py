@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from k3repro.bringup._names import hide
-from k3repro.bringup._plan import Launch, Plan
+from k3repro.bringup._plan import Launch, Plan, url_host
 from k3repro.capacity import BlockLaw, Engine, block_law, check_startup, parse_version
 from k3repro.errors import InputError
 from k3repro.serve.lines import KvLines, parse_kv_lines
@@ -165,7 +165,7 @@ def _missing(launch: Launch, plan: Plan, kv: int, moe: str | None, graph: str | 
 def metrics_urls(plan: Plan) -> list[str]:
     """Where the masters print their metrics."""
     return [
-        f"http://{launch.node.address}:{launch.flag('--port')}/metrics"
+        f"http://{url_host(launch.node.address)}:{launch.flag('--port')}/metrics"
         for launch in plan.launches
         if launch.node.master
     ]

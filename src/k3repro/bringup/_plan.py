@@ -13,6 +13,7 @@ from typing import Any
 from k3repro.bringup._cluster import ROLES, Cluster, Node
 from k3repro.bringup._recipe import Recipe
 from k3repro.bringup._router import Substitution, substitute
+from k3repro.bringup._values import text_of
 from k3repro.errors import SpecError
 
 _NAME = re.compile(r"@[a-z_]+(?:\.[a-z_]+)?")
@@ -84,11 +85,13 @@ class Plan:
 
     @property
     def digest(self) -> str:
-        """Identity of the commands: another flag, node or variable gives another digest."""
-        text = json.dumps(
-            [[item.role, item.node.host, item.env, item.engine] for item in self.launches]
-            + [[self.router.argv]]
-        )
+        """Identity of the commands: another flag, node, variable, image or mount gives another digest."""
+        commands: list[Any] = [
+            [item.role, item.node.host, item.env, item.engine] for item in self.launches
+        ] + [[self.router.argv]]
+        if self.cluster.runtime != "process":
+            commands += [container_argv(item, self, "") for item in self.launches]
+        text = json.dumps(commands)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def launch(self, role: str) -> Launch:
@@ -127,11 +130,12 @@ def make_plan(recipe: Recipe, cluster: Cluster, *, router_flags: Iterable[str] |
     node = cluster.node("prefill_master")
     argv, substitutions = substitute(_router_argv(recipe, cluster, names), router_flags)
     port = names["port.router"]
-    router = RouterLaunch(node, argv, f"{cluster.logs}/router.log", f"http://{_host(node.address)}:{port}")
+    router = RouterLaunch(node, argv, f"{cluster.logs}/router.log", f"http://{url_host(node.address)}:{port}")
     return Plan(recipe, cluster, launches, router, substitutions)
 
 
-def _host(address: str) -> str:
+def url_host(address: str) -> str:
+    """An address as it stands in a URL."""
     return f"[{address}]" if ":" in address else address
 
 
@@ -153,7 +157,7 @@ def _common(recipe: Recipe, cluster: Cluster) -> dict[str, Any]:
         "mount.logs": recipe.get("container", "logs") if container else cluster.logs,
     }
     for pool in ("prefill", "decode"):
-        names[f"{pool}.master"] = cluster.node(f"{pool}_master").address
+        names[f"{pool}.master"] = url_host(cluster.node(f"{pool}_master").address)
     return names
 
 
@@ -181,7 +185,7 @@ def _launch(role: str, recipe: Recipe, cluster: Cluster, common: Mapping[str, An
     flags = [(flag, value) for flag, value in knobs if value != "@transfer" or "transfer" in names]
     engine = (*cluster.engine, str(names["mount.model"]), *_argv(flags, names, recipe.where))
     env = tuple(
-        (name, _text(_fill(knob.value, names, recipe.where)))
+        (name, text_of(_fill(knob.value, names, recipe.where)))
         for name, knob in recipe.knobs("env.all", f"env.{node.pool}")
     )
     return Launch(
@@ -195,7 +199,7 @@ def _transfer(recipe: Recipe, names: Mapping[str, Any]) -> str:
     for name, knob in recipe.sections["transfer.extra"].items():
         value = _fill(knob.value, names, recipe.where)
         extra[name] = (
-            value if isinstance(knob.value, int) and not isinstance(knob.value, bool) else _text(value)
+            value if isinstance(knob.value, int) and not isinstance(knob.value, bool) else text_of(value)
         )
     document = {
         "kv_connector": recipe.get("transfer", "kv_connector"), "kv_role": names["pool.kv_role"],
@@ -217,7 +221,7 @@ def _argv(flags: Iterable[tuple[str, Any]], names: Mapping[str, Any], where: str
         argv.append(flag)
         if value is not True:
             values = value if isinstance(value, list) else [value]
-            argv += [_text(_fill(item, names, where)) for item in values]
+            argv += [text_of(_fill(item, names, where)) for item in values]
     return argv
 
 
@@ -233,15 +237,9 @@ def _fill(value: Any, names: Mapping[str, Any], where: str) -> Any:
         if name not in names:
             fix = f"Known: {', '.join(sorted(names))}."
             raise SpecError(f"nothing is known as @{name}", where=where, fix=fix)
-        return _text(names[name])
+        return text_of(names[name])
 
     return _NAME.sub(known, value)
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        raise SpecError("a knob has no value: the layout leaves it unknown")
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def container_argv(launch: Launch, plan: Plan, mark: str) -> tuple[str, ...]:
@@ -263,7 +261,7 @@ def container_argv(launch: Launch, plan: Plan, mark: str) -> tuple[str, ...]:
         "/bin/sh",
         image,
         "-c",
-        f"exec {shlex.join(launch.engine)} > {inside} 2>&1",
+        f"exec {shlex.join(launch.engine)} > {shlex.quote(inside)} 2>&1",
     )
 
 
@@ -284,6 +282,6 @@ def router_argv(plan: Plan) -> tuple[str, ...]:
     inside = f"{plan.recipe.get('container', 'logs')}/router.log"
     container = plan.launch("prefill_master").container
     # Its pid inside the container: the router is stopped and looked for alone, before the engine beside it.
-    pid = f"{plan.recipe.get('container', 'logs')}/{ROUTER_PID}"
-    command = f"echo $$ > {pid}; exec {shlex.join(plan.router.argv)} > {inside} 2>&1"
+    pid = shlex.quote(f"{plan.recipe.get('container', 'logs')}/{ROUTER_PID}")
+    command = f"echo $$ > {pid}; exec {shlex.join(plan.router.argv)} > {shlex.quote(inside)} 2>&1"
     return (plan.cluster.runtime, "exec", "-d", container, "/bin/sh", "-c", command)

@@ -10,6 +10,7 @@ from typing import Any
 
 from k3repro.bringup import _names
 from k3repro.bringup._cluster import find_pipelines
+from k3repro.bringup._values import knob_value, layout_value
 from k3repro.errors import SpecError
 from k3repro.spec import Layout, Model, Platform, load_layout, load_model, load_platform
 
@@ -88,7 +89,7 @@ class Recipe:
         The value None removes a knob. The new knob says that it was overridden.
 
         Raises:
-            SpecError: no such section or layout field.
+            SpecError: no such section or layout field, or a value that it cannot hold.
         """
         recipe = self
         for key, value in overrides.items():
@@ -97,10 +98,8 @@ class Recipe:
 
     def _override(self, key: str, value: Any) -> Recipe:
         if key.startswith("layout."):
-            try:
-                return replace(self, layout=replace(self.layout, **{key[7:]: value}))
-            except TypeError:
-                raise SpecError(f"a layout has no field {key[7:]!r}", where=self.where) from None
+            field = {key[7:]: layout_value(key[7:], value, self.where)}
+            return replace(self, layout=replace(self.layout, **field))
         section = next(
             (name for name in sorted(SECTIONS, key=len, reverse=True) if key.startswith(f"{name}.")), None
         )
@@ -110,6 +109,7 @@ class Recipe:
             )
         name = key[len(section) + 1 :]
         _names.no_secret(name, value, f"{self.where}: {key}")
+        value = knob_value(section, name, value, self.where)
         knobs = dict(self.sections.get(section, {}))
         if value is None:
             knobs.pop(name, None)
@@ -167,9 +167,14 @@ def _recipe(raw: dict[str, Any], where: str) -> Recipe:
     layout = load_layout(raw["layout"])
     return Recipe(
         raw["name"], raw.get("title", raw["name"]), load_model(raw["model"]), layout,
-        load_platform(layout.platform), raw.get("fabric", ""), raw.get("container_prefix", ""), sections,
+        load_platform(layout.platform), raw.get("fabric", ""), _prefix(raw, where), sections,
         tuple(Choice(**choice) for choice in raw.get("choice", ())), where,
     )  # fmt: skip
+
+
+def _prefix(raw: Mapping[str, Any], where: str) -> str:
+    """What container names begin with; it stands in commands, so it is a name itself."""
+    return _names.host_name(raw.get("container_prefix", "k3_"), f"{where}: container_prefix")
 
 
 def _section(raw: Mapping[str, Any], section: str) -> Mapping[str, Any]:
@@ -189,7 +194,8 @@ def _knobs(values: Mapping[str, Any], section: str, legend: Mapping[str, str], w
         if entry["source"] not in legend or not entry["why"]:
             raise SpecError(f"source {entry['source']!r} or the reason is missing", where=spot)
         _names.no_secret(name, entry["value"], spot)
-        knobs[name] = Knob(entry["value"], entry["why"], legend[entry["source"]])
+        value = knob_value(section, name, entry["value"], where)
+        knobs[name] = Knob(value, entry["why"], legend[entry["source"]])
     return knobs
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from k3repro.bringup._plan import Launch, Plan
+from k3repro.errors import SpecError
 
 Check = Callable[[Plan], Iterator[str]]
 OUTCOMES = ("deny", "substitutes", "warn")
@@ -55,15 +56,28 @@ def rule(name: str, outcome: str, *, reason: str, fix: str, source: str) -> Call
 
 
 def check_plan(plan: Plan) -> list[Broken]:
-    """Every rule the plan breaks, what denies first."""
+    """Every rule the plan breaks, what denies first.
+
+    Raises:
+        SpecError: a flag or variable that a rule reads holds something else than its kind of value.
+    """
     from k3repro.bringup import _rules_engine, _rules_memory, _rules_router, _rules_transfer  # noqa: F401
 
     found = [
         Broken(item.id, item.outcome, what, item.reason, item.fix, item.source)
         for item in RULES.values()
-        for what in item.check(plan)
+        for what in _broken(item, plan)
     ]
     return sorted(found, key=lambda broken: (OUTCOMES.index(broken.outcome), broken.id, broken.what))
+
+
+def _broken(item: Rule, plan: Plan) -> list[str]:
+    try:
+        return list(item.check(plan))
+    except (ValueError, TypeError) as error:
+        fix = "Look for a flag or variable with a value of another kind: `k3repro bringup plan` prints all."
+        where = plan.recipe.where
+        raise SpecError(f"rule {item.id} cannot read this plan: {error}", where=where, fix=fix) from None
 
 
 def number(launch: Launch, flag: str) -> int | None:

@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from k3repro.bringup._cluster import Cluster, parse_cluster
+from k3repro.bringup._cluster import ROLES, Cluster, parse_cluster
+from k3repro.bringup._plan import ROUTER
 from k3repro.errors import MachineError
 
 _FILE, _BEFORE = "state.json", "state.previous.json"
@@ -60,9 +61,13 @@ def _read_state(path: Path) -> State:
     """Raises ValueError or TypeError for anything but a state that scripts can be made from."""
     state = State(**json.loads(path.read_text(encoding="utf-8")))
     roles = state.roles if isinstance(state.roles, dict) else {"": None}
+    texts = (state.serve, state.cluster, state.cluster_text, state.digest, state.phase, state.url, state.job)
     sound = (
-        isinstance(state.serve, str) and _SERVE.fullmatch(state.serve)
+        all(isinstance(text, str) for text in texts) and _SERVE.fullmatch(state.serve)
+        and (not state.job or re.fullmatch(r"[0-9][0-9_]*", state.job))
         and all(isinstance(port, int) for port in state.ports)
+        and all(isinstance(wait, (int, float)) and wait >= 0 for wait in (state.grace_s, state.drain_s))
+        and set(roles) <= {*ROLES, ROUTER}
         and all(isinstance(entry, dict) and {"host", "log"} <= set(entry) for entry in roles.values())
         and isinstance(state.timeline, list) and isinstance(state.facts, dict)
     )  # fmt: skip

@@ -16,7 +16,7 @@ from k3repro.bringup._executors import Executor, Result, allocate, make_executor
 from k3repro.bringup._facts import logs_script, metrics_urls, read_facts, split_logs
 from k3repro.bringup._http import canary, complete, get
 from k3repro.bringup._names import hide
-from k3repro.bringup._plan import ROUTER, Launch, Plan, make_plan
+from k3repro.bringup._plan import ROUTER, Launch, Plan, make_plan, url_host
 from k3repro.bringup._router import router_flags_of
 from k3repro.bringup._script import launch_script, mark_of, router_help_script, router_script
 from k3repro.bringup._state import State, StateFile
@@ -332,8 +332,8 @@ def _launched(result: Result, role: str, node: Node) -> None:
 
 
 async def _lists_model(launch: Launch) -> bool:
-    host = f"[{launch.node.address}]" if ":" in launch.node.address else launch.node.address
-    status, body = await get(f"http://{host}:{launch.flag('--port')}/v1/models")
+    url = f"http://{url_host(launch.node.address)}:{launch.flag('--port')}/v1/models"
+    status, body = await get(url)
     if status != 200:
         return False
     try:
@@ -356,14 +356,11 @@ async def bring_up(plan: Plan, cluster_text: str, say: Say) -> State:
     with file.locked():
         state = file.load()
         if state is not None:
-            if (
-                state.digest == plan.digest
-                and state.phase in {"up", "answering"}
-                and await _answers(state, plan)
-            ):
+            why = await _unfit(state, plan)
+            if not why:
                 say(f"already up: serve {state.serve} at {state.url}")
                 return state
-            say(f"serve {state.serve} was left in phase {state.phase}: taking it down first")
+            say(f"serve {state.serve} {why}: taking it down first")
             await take_down(file, state, say)
         return await BringUp(plan, file, cluster_text, say).run()
 
@@ -391,9 +388,19 @@ async def look_at(state: State) -> dict[str, RoleStatus]:
     return {role: status for part in found for role, status in part.items()}
 
 
-async def _answers(state: State, plan: Plan) -> bool:
+async def _unfit(state: State, plan: Plan) -> str:
+    """Why a serve that is there is not the one that was asked for; "" when it is."""
+    if state.phase not in {"up", "answering"}:
+        return f"was left in phase {state.phase}"
+    if state.digest != plan.digest:
+        return "is of another plan"
+    # One token proves one lane of each pool: a worker may be gone and the serve still answer.
+    gone = [role for role, status in (await look_at(state)).items() if not status.alive]
+    if gone:
+        return f"has lost {' and '.join(gone)}"
     model = plan.launches[0].flag("--served-model-name") or ""
-    return not await complete(state.url, model, tokens=1, prompt="Hello", timeout_s=60)
+    wrong = await complete(state.url, model, tokens=1, prompt="Hello", timeout_s=60)
+    return f"does not answer ({wrong})" if wrong else ""
 
 
 def cluster_text_of(path: str | Path) -> str:

@@ -155,11 +155,7 @@ def _show(made: Plan) -> None:
     for broken in check_plan(made):
         click.echo(f"# {broken.outcome}: [{broken.id}] {broken.what}. {broken.reason} {broken.fix}")
     for choice in made.recipe.choices:
-        click.echo(f"# choice: {choice.topic}: follows {_followed(choice.follows)}. {choice.why}")
-
-
-def _followed(name: str) -> str:
-    return name if name == "neither" else f"the {name}"
+        click.echo(f"# choice: {choice.topic}: follows the {choice.follows}. {choice.why}")
 
 
 @bringup.command()
