@@ -188,6 +188,7 @@ def test_platforms_are_data_with_sources() -> None:
     with pytest.raises(UsageError, match="mi300x"):
         platform("h100")
     bad_settings = [("lanes", "0"), ("step_ns", "-1"), ("step_ns", "x"), ("c0_ns", "1"), ("colour", "1")]
+    bad_settings += [("lanes", "5000"), ("step_ns", "9" * 400), ("kv_pool_bytes", str(2**63)), ("model", "")]
     for bad in (dict([pair]) for pair in [*bad_settings, ("jitter_ppm", "1000000")]):
         with pytest.raises(UsageError):
             platform("mi325x").with_overrides(bad)

@@ -14,6 +14,7 @@ from k3repro.serve import parse_metrics
 from k3repro.twin import DEFECTS, Core, platform
 from k3repro.twin._faults import canonical
 from k3repro.twin._flight import HOLD
+from k3repro.twin._virtual import VirtualDriver
 
 DOCS = Path(__file__).parents[2] / "docs" / "defects.md"
 EXPIRED = "vllm:moriio_num_kv_expired_reqs"
@@ -45,7 +46,10 @@ class Seen:
             self.records: list[RequestRecord] = opened.run(
                 run_wave, requests, concurrency=concurrency, timeout_s=400
             )
-            self.metrics = parse_metrics(opened.run(lambda t: t.fetch("/metrics")).text)
+            self.page = opened.run(lambda t: t.fetch("/metrics")).text
+            assert isinstance(opened.transport, VirtualDriver)
+            self.log = opened.transport.cluster.core.log
+        self.metrics = parse_metrics(self.page)
         self.outcomes = Counter(record.outcome for record in self.records)
 
     @property
@@ -81,6 +85,63 @@ def test_every_defect_is_documented_and_tested() -> None:
         for words in (fault.cause, fault.rate, fault.log, fault.metrics, fault.symptom):
             assert words in text, (name, words)
         assert f'"{name}' in here or f"defect={name}" in here, f"{name} has no test"
+
+
+@pytest.mark.parametrize("defect", sorted(DEFECTS))
+def test_the_log_says_what_is_documented(defect: str) -> None:
+    told = DEFECTS[defect].log
+    if defect == "fabric-wedged":
+        pytest.skip(
+            "needs a killed wave: test_a_write_that_never_arrives_expires_in_the_log_and_leaks_nothing"
+        )
+    assert set(Seen(f"{defect}=1", forced(64), 32).log) == ({told} if told != "nothing" else set())
+
+
+@pytest.mark.parametrize(
+    "defect", sorted(name for name, fault in DEFECTS.items() if fault.metrics.startswith("none moves"))
+)
+def test_no_metric_moves_where_none_is_said_to(defect: str) -> None:
+    def counted(seen: Seen) -> list[str]:
+        return [line for line in seen.page.splitlines() if line.startswith("vllm:")]
+
+    # Eight tokens for all, so that what is said and left out takes as many.
+    requests = [Request(r.request_id, r.prompt, 8, ignore_eos=True) for r in asked(64)]
+    sick = Seen(f"{defect}=1", requests, 32)
+    assert sick.outcomes == {Outcome.COMPLETED: 64}
+    assert counted(sick) == counted(Seen("", requests, 32))
+
+
+def test_defects_together_end_every_request_and_are_counted() -> None:
+    every = ",".join(f"{name}=0.3" for name in DEFECTS if name not in ("idle-stall", "clock-skew"))
+    for defect in (every, "slow-client=0.1,decode-restarted=1", f"{every},idle-stall=0.05"):
+        seen = Seen(f"{defect}&prefix_caching=1", asked(96, hay="word " * 900), 48)
+        assert len(seen.records) == 96
+        refused = seen.outcomes[Outcome.FAILED_HTTP]
+        assert seen.metrics.total("vllm:request_success") == 96 - refused
+        assert (
+            seen.metrics.total("vllm:num_requests_running")
+            == seen.metrics.total("vllm:num_requests_waiting")
+            == 0
+        )
+    cut = Seen("slow-client=0.1,decode-restarted=1", forced(16), 8)
+    assert cut.outcomes == {Outcome.TRUNCATED: 16}, "the severed connection reaches a slow client too"
+
+
+def test_a_slow_client_reads_in_order() -> None:
+    """Its lag shrinks as others leave; what was handed out before is read before."""
+    with open_target("twin:mi325x?defect=slow-client=1", seed=3) as opened:
+        wave = [Request(f"n{n}", f"Write about {n}.", 40 + 40 * (n == 0)) for n in range(16)]
+        records = opened.run(run_wave, wave, concurrency=16, timeout_s=400, stall_s=1.7)
+    with open_target("twin:mi325x", seed=3) as opened:
+        clean = opened.run(run_wave, wave, concurrency=16, timeout_s=400)
+    texts = {record.request_id: record.text for record in clean}
+    assert all(texts[r.request_id].startswith(r.text) for r in records)
+
+
+def test_a_cache_that_is_on_and_warm_counts_a_prompt_once() -> None:
+    seen = Seen("warm-prefix-cache&prefix_caching=1", asked(8, hay="word " * 3000), 4)
+    assert seen.metrics.total("vllm:prefix_cache_queries") == sum(r.prompt_tokens or 0 for r in seen.records)
+    assert seen.metrics.total("vllm:prefix_cache_hits") == sum(r.cached_tokens or 0 for r in seen.records)
 
 
 def test_names_and_rates_are_checked() -> None:

@@ -75,7 +75,69 @@ def test_unknown_methods_empty_bodies_and_nonsense() -> None:
         ]
         return [await send(port, request) for request in requests]
 
-    assert talk(conversation) == [b"400", b"405", b"200", b"400", b"404", b"400", b"400", b"431", b"200"]
+    assert talk(conversation) == [b"400", b"405", b"405", b"400", b"404", b"400", b"400", b"431", b"200"]
+
+
+def test_head_has_no_body_and_only_metrics_knows_it() -> None:
+    async def conversation(port: int, driver: HttpDriver) -> list[bytes]:
+        paths = (b"/health", b"/v1/completions", b"/nowhere", b"/metrics")
+        asked = b"".join(b"HEAD %s HTTP/1.1\r\n\r\n" % path for path in paths)
+        got = await raw(port, asked, b"GET /version HTTP/1.1\r\nConnection: close\r\n\r\n")
+        return got.split(b"\r\n\r\n")
+
+    *heads, last = talk(conversation)
+    assert [head.split(b" ")[1] for head in heads] == [b"405", b"405", b"404", b"200", b"200"]
+    assert last.startswith(b'{"version"')
+
+
+def test_an_upgrade_that_is_not_known_is_ignored() -> None:
+    """As curl --http2 and Java's client ask for it; behind uvicorn 0.54 such a request loses its body too."""
+    upgrade = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQ\r\n"
+
+    async def conversation(port: int, driver: HttpDriver) -> list[bytes]:
+        head, _, rest = completion().partition(b"\r\n")
+        return [
+            await raw(port, b"GET /version HTTP/1.1\r\n" + upgrade + b"\r\n"),
+            await raw(port, head + b"\r\n" + upgrade + rest),
+        ]
+
+    version, lost = talk(conversation)
+    assert version.startswith(b"HTTP/1.1 200") and version.endswith(b"}") and version.count(b"HTTP/1.1") == 1
+    assert lost.startswith(b"HTTP/1.1 400") and b"Field required" in lost and lost.count(b"HTTP/1.1") == 1
+
+
+def test_a_target_may_be_absolute_or_escaped_and_not_endless() -> None:
+    async def conversation(port: int, driver: HttpDriver) -> list[bytes]:
+        targets = (b"http://x:1/version?a=b", b"/v1/%6dodels", b"/health?" + b"x" * 30_000, b"*", b"http://x")
+        asked = [await send(port, b"GET %s HTTP/1.1\r\n\r\n" % target) for target in targets]
+        return [*asked, await send(port, b"GET /health?" + b"x" * 70_000 + b" HTTP/1.1\r\n\r\n")]
+
+    assert talk(conversation) == [b"200", b"200", b"200", b"404", b"404", b"400"]
+
+
+def test_a_client_that_pipelines_without_reading_is_held_up() -> None:
+    async def conversation(port: int, driver: HttpDriver) -> tuple[bytes, int]:
+        count = 2000
+        asked = completion() + b"GET /version HTTP/1.1\r\n\r\n" * count
+        asked += b"GET /ping HTTP/1.1\r\nConnection: close\r\n\r\n"
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(asked)
+        return await reader.read(-1), count
+
+    got, count = talk(conversation, scale=20.0)
+    assert got.startswith(b"HTTP/1.1 200") and got.count(b'{"version"') == count
+    assert got.count(b"HTTP/1.1 200") == count + 2
+
+
+def test_a_name_with_quotes_keeps_the_metrics_readable() -> None:
+    for name in ('a"b', "a\\b", 'x\\"y'):
+        cluster = Cluster(platform("mi325x").with_overrides({"model": name}), 0)
+        page = cluster.handle("GET", "/metrics", b"")
+        assert isinstance(page, bytes)
+        metrics = parse_metrics(page.decode().partition("\r\n\r\n")[2])
+        assert {
+            dict(sample.labels)["model_name"] for sample in metrics.named("vllm:num_requests_running")
+        } == {name}
 
 
 def test_requests_may_come_in_pieces_pipelined_or_with_expect() -> None:

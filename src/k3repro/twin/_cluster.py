@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from urllib.parse import unquote
 
 from k3repro import __version__
-from k3repro.errors import InputError
+from k3repro.errors import InputError, UsageError
 from k3repro.twin import _tokenizer as tokenizer
 from k3repro.twin._answers import Answer, garbled, instead
 from k3repro.twin._core import Flight
@@ -28,6 +29,8 @@ class Cluster:
     """
 
     def __init__(self, platform: Platform, seed: int) -> None:
+        if not -(2**63) <= seed < 2**63:
+            raise UsageError(f"the seed is {str(seed)[:40]}", where="target", fix="at most 64 bits")
         self.platform = platform
         self.seed = seed
         self.core = core_of(platform, seed)
@@ -73,7 +76,9 @@ class Cluster:
 
         `lane` is the rank a router chose for it; without it lanes take turns.
         """
-        path = target.partition("?")[0]
+        path = _path(target)
+        if method == "HEAD":  # only /metrics, which is mounted and no route of the engine, knows it
+            return _without_body(self._metrics() if path == "/metrics" else self._refusal(path))
         post = self._posts.get(path)
         if post is not None and method == "POST":
             if content_type.partition(";")[0].strip().lower() != "application/json":
@@ -85,11 +90,14 @@ class Cluster:
             except Refused as refused:
                 return refused.reply
         get = self._gets.get(path)
-        if get is not None and method in ("GET", "HEAD"):
-            return get() if method == "GET" else _without_body(get())
-        if post is not None or get is not None:
-            return json_reply({"detail": "Method Not Allowed"}, 405, {"allow": "POST" if post else "GET"})
-        return json_reply({"detail": "Not Found"}, 404)
+        return get() if get is not None and method == "GET" else self._refusal(path)
+
+    def _refusal(self, path: str) -> bytes:
+        """The answer to a path that does not exist, or not for this method."""
+        if path not in self._posts and path not in self._gets:
+            return json_reply({"detail": "Not Found"}, 404)
+        allowed = "POST" if path in self._posts else "GET"
+        return json_reply({"detail": "Method Not Allowed"}, 405, {"allow": allowed})
 
     def finished(self, flight: Flight, reason: str) -> None:
         """The driver tells the cluster that a flight was delivered or cancelled (for the metrics)."""
@@ -134,6 +142,7 @@ class Cluster:
             raise Refused(500, "Internal Server Error", "InternalServerError")
         if defects.strikes("in-stream-error", number):
             generation.broken = "error"
+            self.core.log.append("EngineCore encountered an issue; the request was aborted")
         elif defects.strikes("decode-restarted", number):
             generation.broken = "severed"
             self.core.failed_transfers[number % self.platform.lanes] += 1
@@ -195,6 +204,14 @@ class Cluster:
             return json_reply({"prompt": tokenizer.decode(tokens)})
         except InputError as error:
             raise Refused(400, error.what, param="tokens") from None
+
+
+def _path(target: str) -> str:
+    """The path that a request target names, as uvicorn hands it to the engine's routes."""
+    path = target.partition("?")[0]
+    if not path.startswith("/"):  # absolute form, as sent to proxies
+        path = "/" + path.partition("://")[2].partition("/")[2]
+    return unquote(path) if "%" in path else path
 
 
 def _without_body(response: bytes) -> bytes:

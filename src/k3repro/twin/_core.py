@@ -168,6 +168,8 @@ class Core:
 
     def emitted(self, flight: Flight) -> int:
         """Tokens of a flight up to now."""
+        if flight.cancelled:
+            return len(flight.times)
         return self.decode.emitted(flight, self._frozen_now())
 
     def drain(self, flight: Flight) -> list[int]:
@@ -192,8 +194,8 @@ class Core:
         flight.finished_ns = self.now_ns
         del self.flights[flight.number]
         self._withdraw(flight)
-        if self.defects is not None:
-            self.defects.cancelled(self)
+        if self.defects is not None and self.defects.cancelled(self):
+            self._thaw()
 
     def _withdraw(self, flight: Flight) -> None:
         state, lane = flight.state, flight.lane
@@ -219,6 +221,11 @@ class Core:
             flight.state = DONE
             self._source_free(flight)
             self._kick(self.now_ns)
+
+    def _thaw(self) -> None:
+        """A stall is over: what was due meanwhile happens now, not in the past."""
+        self._events = [(max(when, self.now_ns), *rest) for when, *rest in self._events]  # type: ignore[misc]
+        heapq.heapify(self._events)
 
     # ---- prefill
 

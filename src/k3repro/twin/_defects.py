@@ -77,8 +77,9 @@ class Defects:
         if warm := self._rates.get("warm-prefix-cache"):
             flight.cached_tokens = (flight.prompt_tokens - 1) * warm // _PPM
             flight.prefill_left = flight.prompt_tokens - flight.cached_tokens
-            core.prefill.queries[flight.lane] += flight.prompt_tokens
-            core.prefill.hits[flight.lane] += flight.cached_tokens
+            if not core.platform.prefix_caching:  # a cache that is on counts when it admits
+                core.prefill.queries[flight.lane] += flight.prompt_tokens
+                core.prefill.hits[flight.lane] += flight.cached_tokens
         if len(core.flights) > 1 and not self.stalled and self.strikes("idle-stall", flight.number):
             self.stalled, self.stalled_ns = True, core.now_ns
 
@@ -115,10 +116,12 @@ class Defects:
         if flight.state in _ON_ITS_WAY and len(core.flights) > 1 and self.rate("fabric-wedged"):
             self.wedged = True
 
-    def cancelled(self, core: Core) -> None:
-        """A client went away: a stall ends with its last victim."""
-        if self.stalled and not core.flights:
+    def cancelled(self, core: Core) -> bool:
+        """A client went away: whether a stall has ended with its last victim."""
+        ended = self.stalled and not core.flights
+        if ended:
             self.stalled = False
+        return ended
 
     # ---- the endpoints ask
 

@@ -81,7 +81,7 @@ _ALL = (
         "share of requests that end in an error event",
         50_000,
         "EngineCore encountered an issue; the request was aborted",
-        "vllm:request_success_total falls behind the requests sent",
+        "vllm:request_success_total counts them with finished_reason abort",
         "HTTP 200, then an error object inside the stream, no finish reason",
     ),
     Fault(
@@ -153,7 +153,7 @@ _ALL = (
         "share of handoffs that address the old registration",
         500_000,
         "Timed out waiting for write_ready_flags",
-        "counters of the decode engines start again; vllm:moriio_num_failed_transfers rises",
+        "vllm:moriio_num_failed_transfers rises",
         "connections that close in the stream, at any concurrency",
     ),
     Fault(

@@ -31,6 +31,7 @@ _MAX_BODY = 256 * 1024 * 1024
 _MAX_HEADERS = 64 * 1024
 _IDLE_S = 5.0  # uvicorn's default keep-alive
 _SLOW_REQUEST_S = 60.0
+_INVALID = reply(400, b"Invalid HTTP request received.", "text/plain; charset=utf-8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,9 +235,9 @@ class _Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._refuse(reply(400, b"Unsupported upgrade request.", "text/plain; charset=utf-8"))
+            pass  # what came before it is a request like any other, its body is lost, as behind uvicorn
         except httptools.HttpParserError:
-            self._refuse(reply(400, b"Invalid HTTP request received.", "text/plain; charset=utf-8"))
+            self._refuse(_INVALID)
 
     def write(self, data: bytes) -> None:
         """Part of the present answer."""
@@ -253,9 +254,18 @@ class _Connection(asyncio.Protocol):
         if not message.keep_alive:
             self._wire.close()
         elif self._queue:
-            self._begin(self._queue.popleft())
+            asyncio.get_running_loop().call_soon(self._follow)
         else:
             self._limit(_IDLE_S)
+
+    def _follow(self) -> None:
+        """The next request that came while another was answered."""
+        if self._wire is None or self._wire.is_closing():
+            return
+        following = self._queue.popleft()
+        if not self._queue:
+            self._wire.resume_reading()
+        self._begin(following)
 
     def close(self) -> None:
         """End the connection at once."""
@@ -270,6 +280,8 @@ class _Connection(asyncio.Protocol):
 
     def on_url(self, url: bytes) -> None:
         self._message.target += url.decode("latin-1")
+        if len(self._message.target) > _MAX_HEADERS:
+            self._refuse(_INVALID)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         message = self._message
@@ -286,7 +298,7 @@ class _Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         message = self._message
         message.method = self._parser.get_method().decode("latin-1")
-        message.keep_alive = self._parser.should_keep_alive()
+        message.keep_alive = self._parser.should_keep_alive() and not self._parser.should_upgrade()
         if message.expect:
             self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
@@ -299,10 +311,11 @@ class _Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self._wire is None or self._wire.is_closing():
             return
-        if self._current is None:
+        if self._current is None and not self._queue:
             self._begin(self._message)
         else:
             self._queue.append(self._message)
+            self._wire.pause_reading()  # a client that does not wait for answers has to
 
     # ---- inside
 
@@ -318,7 +331,7 @@ class _Connection(asyncio.Protocol):
     def _refuse(self, answer: bytes) -> None:
         """Answer something that cannot be read on from, and close."""
         if self._wire is not None and not self._wire.is_closing():
-            if self._current is None:
+            if self._current is None and not self._queue:
                 self._wire.write(answer)
             self._wire.close()
 
@@ -332,7 +345,7 @@ class _Connection(asyncio.Protocol):
             self._timer = None
 
     def _expired(self) -> None:
-        if self._current is None and self._wire is not None:
+        if self._current is None and not self._queue and self._wire is not None:
             self._wire.close()
 
 

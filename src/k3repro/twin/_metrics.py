@@ -262,7 +262,7 @@ class Metrics:
 
     def _labels(self, lane: int, **more: str) -> str:
         labels = {"engine": str(lane), "model_name": self.platform.model, **more}
-        return "{" + ",".join(f'{name}="{value}"' for name, value in sorted(labels.items())) + "}"
+        return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in sorted(labels.items())) + "}"
 
     def _histogram_lines(self, name: str) -> Iterator[str]:
         doc, bounds = _HISTOGRAMS[name]
@@ -273,6 +273,11 @@ class Metrics:
                 yield f"vllm:{name}_bucket{self._labels(lane, le=bound)} {count}.0"
             yield f"vllm:{name}_count{self._labels(lane)} {sum(histogram.counts)}.0"
             yield f"vllm:{name}_sum{self._labels(lane)} {histogram.total_ns / 1e9}"
+
+
+def _escaped(value: str) -> str:
+    """A label's value as the exposition format writes it."""
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def _family(name: str, kind: str, doc: str) -> Iterator[str]:

@@ -114,6 +114,8 @@ _POSITIVE = (
     "max_model_len", "lanes", "max_num_seqs", "prefill_lane_tokens", "step_ns", "link_bytes_per_s",
     "native_link_bytes_per_s",
 )  # fmt: skip
+# Times stay exact as 64-bit integers; every lane costs memory.
+_LARGEST, _MOST = 2**63 - 1, {"lanes": 4096}
 _WORDS: dict[str, tuple[str, ...]] = {
     "graph": ("full", "piecewise", "none"),
     "native_graph": ("full", "piecewise", "none"),
@@ -136,13 +138,19 @@ def _override(kind: type[Platform], name: str, text: str) -> Any:
     if name in _WORDS and text not in _WORDS[name]:
         raise UsageError(f"{name} is {text!r}", where="target", fix=f"one of {', '.join(_WORDS[name])}")
     if name in _text(kind):
+        if not text:
+            raise UsageError(f"{name} is empty", where="target", fix="give it a name, or leave it out")
         return text
     try:
-        return int(text.replace("_", ""))
+        value = int(text.replace("_", ""))
     except ValueError:
         raise UsageError(
-            f"{name} is {text!r}, not a whole number", where="target", fix=f"for example {name}=8"
+            f"{name} is {text[:40]!r}, not a whole number", where="target", fix=f"for example {name}=8"
         ) from None
+    if value > _MOST.get(name, _LARGEST):
+        most = _MOST.get(name, _LARGEST)
+        raise UsageError(f"{name} is {text[:40]}", where="target", fix=f"at most {most}")
+    return value
 
 
 P = TypeVar("P", bound=Platform)

@@ -28,13 +28,14 @@ class Receiver(Protocol):
 class VirtualExchange:
     """One request under way in memory."""
 
-    __slots__ = ("_driver", "flight", "generation", "receiver")
+    __slots__ = ("_driver", "flight", "generation", "read_ns", "receiver")
 
     def __init__(self, driver: VirtualDriver, receiver: Receiver) -> None:
         self._driver = driver
         self.receiver = receiver
         self.generation: Generation | None = None
         self.flight: Flight | None = None
+        self.read_ns = -1  # when a client that is too slow has read everything handed out so far
 
     def flush(self) -> None:
         """Deliver what is due by now."""
@@ -114,13 +115,14 @@ class VirtualDriver:
     ) -> None:
         defects = self.cluster.core.defects
         lag = 0 if defects is None else defects.lag_ns * (len(self._live) + 1)
-        if lag:
-            late = [(when + lag, data) for when, data in batch]
-            self._loop.call_at(late[-1][0] / 1e9, exchange.receiver.feed, late)
+        if not lag:
+            _hand_over(exchange.receiver, batch, severed)
             return
-        exchange.receiver.feed(batch)
-        if severed:
-            exchange.receiver.lost(batch[-1][0], "the server closed the connection")
+        # The lag shrinks as others leave, and timers of one instant run in any order.
+        least = exchange.read_ns + 1000
+        late = [(max(when + lag, least), data) for when, data in batch]
+        exchange.read_ns = late[-1][0]
+        self._loop.call_at(exchange.read_ns / 1e9, _hand_over, exchange.receiver, late, severed)
 
     def _arm(self) -> None:
         due = self.cluster.core.next_wake_ns()
@@ -136,3 +138,9 @@ class VirtualDriver:
         # The loop's clock is a float; far out it cannot hit every nanosecond, and the timer knows better.
         self._advance(self._timer_ns)
         self._arm()
+
+
+def _hand_over(receiver: Receiver, batch: Sequence[tuple[int, bytes]], severed: bool) -> None:
+    receiver.feed(batch)
+    if severed:
+        receiver.lost(batch[-1][0], "the server closed the connection")

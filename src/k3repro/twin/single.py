@@ -16,7 +16,7 @@ from typing import Self
 from k3repro.capacity import Engine, parse_version
 from k3repro.errors import K3Error, SpecError, UsageError
 from k3repro.spec import Model, load_model, load_platform
-from k3repro.twin._faults import DEFECTS
+from k3repro.twin._faults import rates
 from k3repro.twin._platform import Platform
 from k3repro.twin.single_launch import Launch, launch_of
 from k3repro.twin.single_work import Work, work_of
@@ -171,8 +171,7 @@ def _left_bytes(node: SingleNode) -> int:
 
 
 def _refuse_handoff(text: str, name: str) -> None:
-    named = {part.partition("=")[0] for part in text.split(",")}
-    if wrong := sorted(named & set(_HANDOFF) & set(DEFECTS)):
+    if wrong := sorted(set(rates(text)) & set(_HANDOFF)):
         raise UsageError(
             f"{', '.join(wrong)} needs two pools: a single node hands nothing over", where=f"twin:{name}"
         )
