@@ -89,7 +89,8 @@ def test_after_a_stall_the_next_request_starts_when_it_arrives(name: str, stalle
     core.advance(100 * SECOND)
     for flight in flights:
         core.cancel(flight)
-    core.advance(200 * SECOND)
-    late = core.submit(1000, 5)
+    late = core.submit(1000, 5)  # at once: nobody has asked the core in between
     core.advance(10**15)
-    assert [when - late.arrival_ns for when in late.times] == alone.times
+    # It need not wait for others to gather, because a step that the stall held up ends now.
+    (sooner,) = {when - late.arrival_ns - then for when, then in zip(late.times, alone.times, strict=True)}
+    assert -spec.gather_ns <= sooner <= 0
