@@ -1,4 +1,4 @@
-"""Prose of notebooks is gated before anything runs: a number word in a chapter would fail the site much later."""
+"""Prose of notebooks is gated before anything runs: else a number word fails the site much later."""
 
 from __future__ import annotations
 
