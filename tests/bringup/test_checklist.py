@@ -81,6 +81,13 @@ def test_the_published_launch_of_kimi_runs_something_else_than_it_says(checklist
     assert _row(checklist, "kimi-k2.5", "block size", "16")["outcome"] == "allow"
 
 
+def test_kimi_as_launched_does_not_start_on_eight_gpus(checklist: Artifact) -> None:
+    """Eight heads a rank: AITER is off, and block size 1 turns it on."""
+    row = _row(checklist, "kimi-k2.5", "tensor parallel", "8")
+    assert (row["outcome"], row["rules"], row["published"]) == ("deny", "block-1-aiter-heads", False)
+    assert _row(checklist, "kimi-k2.5", "tensor parallel", "4")["outcome"] != "deny"
+
+
 def test_choices_of_tensor_parallelism_ask_for_heads(checklist: Artifact) -> None:
     """With AITER on, DeepSeek has sparse attention, which the head rule is not about."""
     kimi = load_model("kimi-k2.5"), load_layout("kimi-k2.5-1n-mi325x"), load_platform("mi325x")

@@ -142,6 +142,8 @@ CASES: list[tuple[dict[str, Any], str, str]] = [
     ({**MLA, "block_size": 16, "heads_per_rank": 8}, "0.18.0", ""),
     ({**MLA, "block_size": 16, "heads_per_rank": 12}, "0.27.0", "aiter-mla-heads"),
     ({**MLA, "block_size": 1, "aiter": False, "aiter_mla": False}, "0.15.0", "block-1-turns-aiter-on"),
+    ({**MLA, "block_size": 1, "aiter": False, "aiter_mla": False, "heads_per_rank": 8}, "0.14.1",
+     "block-1-aiter-heads"),
     ({**MLA, "block_size": 1, "heads_per_rank": 16}, "0.27.0", "later-aiter-breaks-block-1"),
     ({**MLA, "block_size": 1, "heads_per_rank": 16, "attention_backend": "TRITON_MLA"}, "0.14.1",
      "triton-mla-block-1"),

@@ -192,6 +192,11 @@ def test_names_that_are_no_node(target: str, match: str) -> None:
         ("llama-3.1-405b", {"kv_pool_bytes": str(10**12)}, "the weights leave"),
         ("llama-3.1-405b", {"quantization": "fp7"}, "fp7"),
         ("kimi-k2.5", {"max_num_seqs": "0"}, "at least 1"),
+        ("kimi-k2.5", {"kv_offload_bytes": "1000000000"}, "rule kv-offload-mla"),
+        ("kimi-k2.5", {"tp": "8"}, "rule block-1-aiter-heads"),
+        ("kimi-k2.5", {"tp": "8", "block_size": "16", "aiter": "1"}, "rule aiter-mla-heads-16-or-128"),
+        ("deepseek-v3.2", {"block_size": "16"}, "rule sparse-mla-block-1-only"),
+        ("qwen3-vl-235b", {"quantization": "fp8"}, "rule fp8-blanket-vision-shard"),
     ],
 )
 def test_settings_that_cannot_be(model: str, setting: dict[str, str], match: str) -> None:
@@ -209,6 +214,17 @@ def test_what_is_launched_is_what_was_published() -> None:
     other = platform("mi300x-1n/qwen2.5-7b")
     assert isinstance(other, SingleNode) and other.tp == 4 and other.layout == ""
     assert "assumption" in platform_sources("mi300x-1n/gpt-oss-120b")["tp"]
+
+
+def test_what_the_engine_substitutes_starts_and_is_said() -> None:
+    kimi = platform("mi325x-1n/kimi-k2.5")
+    assert isinstance(kimi, SingleNode)
+    assert [(rule.id, rule.outcome) for rule in kimi.rules] == [("block-1-turns-aiter-on", "substitutes")]
+    assert "AITER" in platform_sources("mi325x-1n/kimi-k2.5")["rule block-1-turns-aiter-on"]
+    newer = kimi.with_overrides({"engine": "0.18.0", "kv_offload_bytes": "1000000000"})
+    assert not [rule for rule in newer.rules if rule.outcome == "deny"]
+    # Nobody launched it there: the default block size is one that its attention takes.
+    assert platform("mi325x-1n/glm-5.1").block_size == 1  # type: ignore[attr-defined]
 
 
 def test_a_target_like_any_other() -> None:

@@ -12,7 +12,7 @@ from k3repro.bringup._recipe import SECTIONS, Choice, Knob, Recipe, load_recipe
 from k3repro.bringup._record import seal_bring_up
 from k3repro.bringup._router import Substitution, router_flags_of
 from k3repro.bringup._rules import RULES, Broken, Rule, check_plan
-from k3repro.bringup._rules_engine import EngineRule, engine_rules, judge, launch_facts, model_facts
+from k3repro.bringup._rules_engine import launch_facts
 from k3repro.bringup._script import dockerfile, hand_scripts, launch_script, router_script
 from k3repro.bringup._sealed import Failure, failures, seal_plan, seal_rules
 from k3repro.bringup._state import State, StateFile
@@ -21,6 +21,7 @@ from k3repro.bringup._up import bring_up, cluster_text_of, first_errors, look_at
 from k3repro.bringup._vigil import Look, Vigil
 from k3repro.bringup._watch import Owner, RoleStatus
 from k3repro.bringup.checklist import seal_checklist
+from k3repro.spec import EngineRule, engine_rules, judge, model_facts
 
 __all__ = [
     "CHECKS",

@@ -10,7 +10,7 @@ from typing import Any
 
 from k3repro.bringup._plan import Plan
 from k3repro.bringup._rules import RULES, check_plan
-from k3repro.bringup._rules_engine import engine_rules
+from k3repro.spec import engine_rules
 from k3repro.store import Artifact, Column, Schema, Store, Table
 
 _TEXT = "VARCHAR"

@@ -12,14 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from k3repro.bringup._rules_engine import EngineRule, judge, model_facts
 from k3repro.budget import passes_of, tensor_parallel_sizes
 from k3repro.budget.sealed import Specs, specs_of
 from k3repro.capacity import token_bytes
 from k3repro.capacity.derive import engine_of
 from k3repro.capacity.roofline import specs_for
 from k3repro.errors import InputError, K3Error
-from k3repro.spec import Layout, Model, Platform
+from k3repro.spec import EngineRule, Layout, Model, Platform, judge, model_facts
 from k3repro.store import Artifact, Column, Schema, Store, Table, derivation
 
 __all__ = ["decision_checklist", "seal_checklist"]

@@ -29,7 +29,8 @@ class Flight:
 
     `short` is "" or the rule: "requests" (fewer than its concurrency were sent), "little" (fewer in flight
     than the common length leaves), "flat" (more users, same rate and same latency). `tail`: p99 over the
-    mean, at least. `steady`: steady, ramp, burst, tail or unknown.
+    mean, at least, by the stated length where none is inferred. `steady`: steady, ramp, burst, tail or
+    unknown.
     """
 
     level: Level
@@ -86,7 +87,11 @@ def _hull(spans: list[Span | None]) -> Span | None:
 
 
 def _agreeing(ladder: Ladder) -> list[Level]:
-    """The longest run of neighbouring levels, at least two, whose tokens per request agree; lowest first."""
+    """The longest run of neighbouring levels whose tokens per request agree; lowest first.
+
+    At least two different loads have to agree: levels that all sent the same requests agree whatever was in
+    flight.
+    """
     best: list[Level] = []
     levels = [level for level in ladder.levels if level.latency]
     for start in range(len(levels)):
@@ -96,7 +101,8 @@ def _agreeing(ladder: Ladder) -> list[Level]:
             if hull is None or hull.high > hull.low * (1 + SLACK):
                 break
             run.append(level)
-        best = run if len(run) > max(len(best), 1) else best
+        loads = {ladder.offered(level) for level in run}
+        best = run if len(loads) > 1 and len(run) > len(best) else best
     return best
 
 
@@ -104,13 +110,20 @@ def _flight(ladder: Ladder, level: Level, length: Span | None) -> Flight:
     offered, work = ladder.offered(level), level.token_seconds
     by_length = work / length if work and length else None
     short, in_flight = _shortfall(ladder, level, by_length)
-    tail = None
-    if by_length is not None:
-        tail = by_length.scaled(Fraction(1, offered))
-        tail = tail if tail.high > 1 else None
+    tail = _tail(ladder, work, length, offered)
     if in_flight is None and by_length is not None:
         in_flight = Span(min(by_length.low, Fraction(offered)), min(by_length.high, Fraction(offered)))
     return Flight(level, in_flight, short, tail, _steady(ladder, level, short, tail))
+
+
+def _tail(ladder: Ladder, work: Span | None, length: Span | None, offered: int) -> Span | None:
+    """p99 over the mean, at least: tokens a request would hold over those it is inferred or stated to."""
+    stated = (ladder.isl or 0) + (ladder.osl or 0) if ladder.isl and ladder.osl and ladder.text_only else 0
+    whole = length or (Span.point(stated) if stated else None)
+    if work is None or whole is None:
+        return None
+    tail = (work / whole).scaled(Fraction(1, offered))
+    return tail if tail.high > 1 else None
 
 
 def _shortfall(ladder: Ladder, level: Level, by_length: Span | None) -> tuple[str, Span | None]:

@@ -107,6 +107,9 @@ async def _serve(cluster: Cluster, host: str, port: int, time_scale: float, as_j
             click.echo(f"simulated {chosen.name} ({chosen.slots} slots) on {url}, {speed}")
             if chosen.defect:
                 click.echo(f"defects on: {chosen.defect}")
+            for rule in getattr(chosen, "rules", ()):
+                if rule.outcome == "substitutes":
+                    click.echo(f"rule {rule.id}: {rule.what} {rule.fix}")
         await stop.wait()
     misses = driver.misses()
     if as_json:

@@ -15,10 +15,10 @@ from typing import Self
 
 from k3repro.capacity import Engine, parse_version
 from k3repro.errors import K3Error, SpecError, UsageError
-from k3repro.spec import Model, load_model, load_platform
+from k3repro.spec import EngineRule, Model, load_model, load_platform
 from k3repro.twin._faults import rates
 from k3repro.twin._platform import Platform
-from k3repro.twin.single_launch import Launch, launch_of
+from k3repro.twin.single_launch import Launch, engine_says, launch_of
 from k3repro.twin.single_work import Work, work_of
 
 __all__ = ["SUFFIX", "SingleNode", "single_node", "single_sources"]
@@ -39,7 +39,7 @@ class SingleNode(Platform):
     """One engine over `tp` GPUs of a node. Fields of the two-pool cluster are nought here.
 
     `aiter` and `kv_offload_bytes` are launch settings that no roofline knows: they decide whether an engine
-    starts (the rules of the checker), they never change what a step costs here.
+    starts (`rules`), they never change what a step costs here.
     """
 
     gpu: str = ""
@@ -54,6 +54,12 @@ class SingleNode(Platform):
     bandwidth_ppm: int = _PPM
     compute_ppm: int = _PPM
     floor_ns: int = 0
+    vision_mode: str = ""
+
+    @property
+    def rules(self) -> list[EngineRule]:
+        """What this engine version does with these settings: deny (it does not start), substitutes, allow."""
+        return engine_says(load_model(self.model), self._launch())
 
     @property
     def handoff_ns(self) -> int:
@@ -89,6 +95,7 @@ class SingleNode(Platform):
             if name == "defect":
                 _refuse_handoff(text, self.name)
         changed = Platform.with_overrides(self, overrides)
+        _refuse_denied(changed)
         left = _left_bytes(changed)
         if "kv_pool_bytes" not in overrides and {"tp", "quantization"} & set(overrides):
             return replace(changed, kv_pool_bytes=left)
@@ -98,6 +105,13 @@ class SingleNode(Platform):
                 where=f"twin:{self.name}", fix="lower kv_pool_bytes, or raise tp",
             )  # fmt: skip
         return changed
+
+    def _launch(self) -> Launch:
+        return Launch(
+            self.model, self.tp, quantization=self.quantization, kv_dtype=self.kv_dtype,
+            block_size=self.block_size, engine=self.engine, aiter=self.aiter,
+            kv_offload_bytes=self.kv_offload_bytes, vision_mode=self.vision_mode,
+        )  # fmt: skip
 
     def _engine(self) -> Engine:
         return Engine(
@@ -134,6 +148,7 @@ def single_sources(name: str) -> dict[str, str]:
     """Where each setting of a node comes from."""
     node = single_node(name)
     sources = dict(launch_of(load_model(node.model), load_platform(node.gpu)).sources)
+    sources |= {f"rule {r.id}": f"{r.outcome}: {r.what} {r.fix} ({r.evidence})" for r in node.rules}
     return sources | {
         "gather_ns": "assumption: requests within 1 ms join one step",
         "jitter_ppm": "assumption: largest deviation of a step cost, parts per million",
@@ -149,7 +164,8 @@ def _node(name: str, gpu: str, launch: Launch) -> SingleNode:
     known = {
         "name": name, "gpu": gpu, "model": launch.model, "lanes": 1, "tp": launch.tp, "layout": launch.layout,
         "quantization": launch.quantization, "aiter": launch.aiter, "kv_dtype": launch.kv_dtype,
-        "kv_offload_bytes": launch.kv_offload_bytes, "block_size": launch.block_size,
+        "kv_offload_bytes": launch.kv_offload_bytes, "vision_mode": launch.vision_mode,
+        "block_size": launch.block_size,
         "engine": launch.engine, "max_model_len": launch.max_model_len, "max_num_seqs": launch.max_num_seqs,
         "max_num_batched_tokens": launch.max_num_batched_tokens,
         "prefill_lane_tokens": launch.max_num_batched_tokens, "prefix_caching": launch.prefix_caching,
@@ -168,6 +184,16 @@ def _left_bytes(node: SingleNode) -> int:
             fix="raise tp",
         )  # fmt: skip
     return left
+
+
+def _refuse_denied(node: SingleNode) -> None:
+    """The engine of this version would not start: the first rule that says so."""
+    denied = next((rule for rule in node.rules if rule.outcome == "deny"), None)
+    if denied is not None:
+        raise UsageError(
+            f"vLLM {node.engine} does not start so: {denied.what}",
+            where=f"twin:{node.name}, rule {denied.id} ({denied.evidence})", fix=denied.fix,
+        )  # fmt: skip
 
 
 def _refuse_handoff(text: str, name: str) -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from k3repro.capacity import Engine, block_law, parse_version
 from k3repro.errors import K3Error
-from k3repro.spec import Layout, Model, Platform, layouts
+from k3repro.spec import EngineRule, Layout, Model, Platform, judge, layouts, model_facts
 
-__all__ = ["Launch", "launch_of"]
+__all__ = ["Launch", "engine_says", "launch_of"]
 
 DEFAULT_ENGINE = "0.14.1"
 _DEFAULTS = "engine default of this version in server mode on GPUs of this size"
@@ -33,6 +33,7 @@ class Launch:
     kv_pool_bytes: int = 0
     aiter: int = 0
     kv_offload_bytes: int = 0
+    vision_mode: str = ""
     sources: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -54,7 +55,27 @@ def launch_of(model: Model, platform: Platform) -> Launch:
         "prefix_caching": _DEFAULTS,
         "kv_pool_bytes": "nine tenths of the memory less the weights; activations are not counted",
     }
-    return Launch(model.name, _ranks(model, platform.gpus_per_node), max_model_len=length, sources=sources)
+    launch = Launch(model.name, _ranks(model, platform.gpus_per_node), max_model_len=length, sources=sources)
+    denied = [
+        rule for rule in engine_says(model, launch) if rule.outcome == "deny" and "block_size" in rule.when
+    ]
+    if not denied:
+        return launch
+    return replace(launch, block_size=1, sources=sources | {"block_size": f"engine rule {denied[0].id}"})
+
+
+def engine_says(model: Model, launch: Launch) -> list[EngineRule]:
+    """Rules of the launch's engine version that speak about it, deny first; none speaks: an empty list."""
+    facts = {
+        **model_facts(model, launch.tp, launch.vision_mode),
+        "block_size": launch.block_size,
+        "kv_dtype": launch.kv_dtype,
+        "quantization": launch.quantization or None,
+        "aiter": bool(launch.aiter),
+        "aiter_mla": bool(launch.aiter) if model.mla else None,
+        "kv_offload": launch.kv_offload_bytes > 0,
+    }
+    return judge(facts, ".".join(map(str, parse_version(launch.engine))))
 
 
 def _ranks(model: Model, gpus: int) -> int:
@@ -86,5 +107,6 @@ def _of_layout(layout: Layout) -> Launch:
         kv_pool_bytes=layout.kv_pool_bytes,
         aiter=int(bool(layout.aiter)),
         kv_offload_bytes=layout.kv_offload_bytes or 0,
+        vision_mode=layout.vision_mode or "",
         sources={name.removeprefix("layout."): text for name, text in layout.sources.items()},
     )
