@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import shlex
+import tomllib
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +15,7 @@ from hypothesis import strategies as st
 
 from k3repro.bringup import (
     check_plan,
+    cluster_text_of,
     container_argv,
     hand_scripts,
     load_cluster,
@@ -19,6 +23,7 @@ from k3repro.bringup import (
     make_plan,
     parse_cluster,
 )
+from k3repro.bringup._cluster import cluster_of
 from k3repro.bringup._recipe import SECTIONS
 from k3repro.bringup._up import ports_of
 from k3repro.errors import SpecError, UsageError
@@ -89,15 +94,48 @@ def test_another_image_mount_or_runtime_flag_is_another_plan() -> None:
     ("old", "new"),
     [('runtime = "docker"', 'runtime = "docker"\ndigest = "sha256:1; touch x"'),
      ('runtime = "docker"', 'runtime = "docker"\ndigest = 7'),
-     ("[paths]", '[twin]\nsysroot = "/a b"\n[paths]')],
+     ("[paths]", '[twin]\nsysroot = "/a b"\n[paths]'), ("[paths]", '[twin]\nsimulated = "no"\n[paths]'),
+     ('"192.0.2.11"', "167"), ('runtime = "docker"', 'runtime = "docker"\nengine = []'),
+     ('scheduler = "slurm"', 'scheduler = "slurm"\nrecipe_overrides = [[1]]')],
 )  # fmt: skip
-def test_a_digest_or_root_that_a_shell_could_misread_is_refused(old: str, new: str) -> None:
-    from k3repro.bringup import cluster_text_of
-
+def test_what_a_shell_or_library_could_misread_is_refused(old: str, new: str) -> None:
     text = cluster_text_of("mi300x-cx7")
     assert old in text
     with pytest.raises(SpecError):
         parse_cluster(text.replace(old, new), "c.toml")
+
+
+DOCUMENT = tomllib.loads(cluster_text_of("mi325x-thor2"))
+SPOTS = [(key,) for key in [*DOCUMENT, "twin", "slurm", "recipe_overrides"]] + [
+    (section, key)
+    for section in ("nodes", "ssh", "fabric", "container", "paths", "slurm", "twin")
+    for key in [*DOCUMENT.get(section, {}), "job", "digest", "engine", "router", "simulated", "sysroot"]
+]
+
+
+@given(st.sampled_from(SPOTS), VALUES.filter(lambda value: value is not None))
+@settings(max_examples=300, deadline=None)
+def test_a_cluster_with_any_value_anywhere_makes_a_plan_or_is_refused(
+    spot: tuple[str, ...], value: object
+) -> None:
+    raw = copy.deepcopy(DOCUMENT)
+    if len(spot) == 2:
+        raw.setdefault(spot[0], {})[spot[1]] = value
+    else:
+        raw[spot[0]] = value
+    try:
+        cluster = cluster_of(raw, "c.toml")
+        hand_scripts(make_plan(load_recipe("kimi-k3-mi325x"), cluster))
+    except UsageError as error:
+        assert str(error)
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"name = ", b"name = 1", b"", b"choice = [3]\nname='x'"])
+def test_a_file_of_other_bytes_is_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "x.toml").write_bytes(content)
+    for load in (load_cluster, load_recipe):
+        with pytest.raises(SpecError):
+            load(str(tmp_path / "x.toml"))
 
 
 def test_addresses_of_ip_six_stand_in_brackets_in_urls() -> None:

@@ -15,6 +15,7 @@ from cluster_hosts import MEASURED, Hosts, k3, nothing_left, processes
 
 pytestmark = pytest.mark.cluster
 SCHEDULERS = ("local", "ssh", "slurm")
+LINES = 24  # what `up` says until it answers
 
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
@@ -89,20 +90,24 @@ def test_a_neighbour_is_named_and_never_touched(hosts: Hosts, clean: Path) -> No
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 def test_up_killed_at_random_moments_then_down(hosts: Hosts, clean: Path, scheduler: str) -> None:
+    """A moment is a number of lines that `up` has said and a random time after: whatever the load is."""
     kills = int(os.environ.get("K3_KILLS", "20"))
     file = str(hosts.cluster_file(clean, scheduler))
     dice = random.Random(7)
     reached = []
-    for _ in range(kills):
+    for number in dice.sample(range(kills), kills):
         argv = [hosts.k3repro, "bringup", "up", "--cluster", file, "--no-gate"]
         with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as up:
-            time.sleep(dice.uniform(0.5, 12.0))
+            assert up.stderr is not None
+            lines = round(number * LINES / max(1, kills - 1))
+            said = [up.stderr.readline() for _ in range(lines)]
+            time.sleep(dice.uniform(0, 1.5))
             up.send_signal(signal.SIGKILL)
-            said = up.communicate()[1].splitlines()
-        reached.append(said[-1].partition(":")[0] if said else "")
+            said += up.communicate()[1].splitlines()
+        reached.append(([line for line in said if line.strip()] or [""])[-1].partition(":")[0])
         k3(hosts, "down", "--cluster", file, "--no-drain")
         nothing_left(clean)
-    assert len(set(reached)) > 1, reached  # the moments were different ones
+    assert len(set(reached)) > min(kills, 12) // 2, reached  # the moments were different ones
     phases = ", ".join(f"{reached.count(phase)} {phase or 'before a word'}" for phase in sorted(set(reached)))
     MEASURED.append((f"{scheduler}: up killed, then down: nothing left", f"{kills} of {kills} (in {phases})"))
 

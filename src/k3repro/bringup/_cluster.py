@@ -110,7 +110,10 @@ def load_cluster(path: str | Path) -> Cluster:
         file = find_pipelines() / "clusters" / f"{path}.toml"
     if not file.is_file():
         raise SpecError("no such cluster file", where=str(path), fix="See pipelines/clusters for examples.")
-    return parse_cluster(file.read_text(encoding="utf-8"), str(path))
+    try:
+        return parse_cluster(file.read_text(encoding="utf-8"), str(path))
+    except UnicodeDecodeError as error:
+        raise SpecError(f"not UTF-8 text: {error}", where=str(path)) from None
 
 
 def find_pipelines() -> Path:
@@ -128,6 +131,15 @@ def parse_cluster(text: str, where: str) -> Cluster:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"not valid TOML: {error}", where=where) from None
+    return cluster_of(raw, where)
+
+
+def cluster_of(raw: Mapping[str, Any], where: str) -> Cluster:
+    """The cluster of a parsed document.
+
+    Raises:
+        SpecError: see `load_cluster`.
+    """
     _known(raw, CLUSTER_KEYS, where)
     fields: dict[str, Any] = {}
     for section, keys in _KEYS.items():
@@ -136,6 +148,8 @@ def parse_cluster(text: str, where: str) -> Cluster:
             raise SpecError(f"[{section}] is not a section", where=where)
         _known(values, tuple(keys), f"{where}: [{section}]")
         fields |= {keys[key]: value for key, value in values.items()}
+    if not isinstance(raw.get("recipe_overrides", {}), dict):
+        raise SpecError("[recipe_overrides] is not a section", where=where)
     nodes = _nodes(raw.get("nodes"), where)
     named = {key: raw.get(key, "") for key in ("name", "recipe", "scheduler")}
     try:
@@ -179,6 +193,13 @@ def _frozen(fields: dict[str, Any], where: str) -> dict[str, Any]:
             if not isinstance(fields[key], list) or not all(isinstance(item, str) for item in fields[key]):
                 raise SpecError(f"{key} is not a list of text", where=where)
             fields[key] = tuple(fields[key])
+            if not fields[key] and key != "rails":
+                raise SpecError(f"{key} names no command", where=where)
+    for key in ("image", "digest"):
+        if not isinstance(fields.get(key, ""), str):
+            raise SpecError(f"{key} is not text", where=where)
+    if not isinstance(fields.get("simulated", False), bool):
+        raise SpecError("simulated is not true or false", where=where)
     mounts = fields.get("userspace", [])
     try:
         fields["userspace"] = tuple(Mount(**mount) for mount in mounts)

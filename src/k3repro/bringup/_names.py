@@ -69,7 +69,7 @@ def address(value: Any, where: str) -> str:
         SpecError: neither.
     """
     try:
-        return str(ipaddress.ip_address(value))
+        return str(ipaddress.ip_address(value if isinstance(value, str) else ""))  # 167 is 0.0.0.167 to it
     except ValueError:
         return host_name(value, where)
 

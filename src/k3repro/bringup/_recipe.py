@@ -131,7 +131,11 @@ def load_recipe(name: str, folder: Path | None = None) -> Recipe:
         raise SpecError(
             f"no recipe {name!r}", fix=f"Known: {', '.join(known)}; or give the path of a .toml file."
         )
-    return _recipe(_read(path), path.name)
+    try:
+        return _recipe(_read(path), path.name)
+    except (KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
+        said = f"{type(error).__name__}: {error}"
+        raise SpecError(f"its fields do not make a recipe ({said})", where=path.name) from None
 
 
 def _read(path: Path) -> dict[str, Any]:
