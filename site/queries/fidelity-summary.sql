@@ -5,8 +5,8 @@
 -- column n_cells: {label = "cells"}
 -- column middle_abs: {label = "middle of the absolute errors", format = ".1%"}
 -- column worst_abs: {label = "worst, with its sign", format = ".1%"}
--- column what_if_middle: {label = "middle, if so", format = ".1%"}
--- column n_unexplained: {label = "still far off"}
+-- column what_if_middle: {label = "middle, with the costs below", format = ".1%"}
+-- column n_unexplained: {label = "far off with them too"}
 -- column why: {label = "what would have to be true"}
 -- column worst_cell: {label = "the worst cell"}
 -- empty: the fidelity table has not run
