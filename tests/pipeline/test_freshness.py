@@ -90,7 +90,13 @@ def test_an_upstream_run_that_seals_the_same_data_moves_nothing(chain: Project) 
 def test_an_input_that_changed_elsewhere_is_named(chain: Project) -> None:
     old = chain.store.find("tiny@twin:tiny").seal
     new = chain.seal("twin:tiny", [1.0, 5.0])
+    chain.store.supersede(old, new, "made again by hand")
     assert why(chain)["sum"] == ("stale", (f"input tiny@twin:tiny: {old[:12]} -> {new[:12]}",))
+
+
+def test_another_artifact_of_the_same_name_beside_what_a_stage_sealed_moves_nothing(chain: Project) -> None:
+    chain.seal("twin:tiny", [1.0, 5.0])
+    assert states(chain) == {"tiny": "fresh", "sum": "fresh"}
 
 
 def test_saved_outputs_do_not_make_a_stage_stale(chain: Project) -> None:

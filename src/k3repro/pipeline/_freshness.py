@@ -118,14 +118,31 @@ class Freshness:
         return record if isinstance(record, dict) and "fingerprint" in record else None
 
     def seal_of(self, item: str) -> str:
-        """The current seal of name@subject, "" when there is none; for `*` a digest over all."""
+        """The current seal of name@subject, "" when there is none; for `*` a digest over all.
+
+        What a stage here seals is taken from its last good run: a later stage may seal more under that name
+        (the gates of fresh serves), and those are not what the first one made.
+        """
         if item == EVERYTHING:
             seals = sorted(artifact.seal for artifact in self.store.artifacts())
             return hashlib.sha256("\n".join(seals).encode()).hexdigest()
         try:
-            return str(self.store.find(item).seal)
+            return self._made_here(item) or str(self.store.find(item).seal)
         except ArtifactMissing:
             return ""
+
+    def _made_here(self, item: str) -> str:
+        """What the first stage that declares `item` sealed last, as far as it still stands."""
+        stage = next((stage for stage in self.pipeline.stages if item in stage.seals), None)
+        record = self.record(stage) if stage else None
+        labels = {item, self.store.redactor.text(item)}
+        made = [
+            one["seal"]
+            for one in (record or {}).get("seals", ())
+            if f"{one['name']}@{one['subject']}" in labels
+        ]
+        current = {artifact.seal for artifact in self.store.artifacts()} if made else set()
+        return next((str(seal) for seal in reversed(made) if seal in current), "")
 
     def executed_path(self, stage: Stage) -> Path:
         """Where the executed notebook of a stage lies."""
