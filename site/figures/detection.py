@@ -4,15 +4,21 @@ import altair as alt
 
 
 def figure(rows):
-    """Darker cells were flagged more often; a missing cell was not run, as nothing flagged the rate above."""
+    """Fuller cells were flagged more often; a missing cell was not run, as nothing flagged the rate above.
+
+    Opacity, because it reads the same in the light and in the dark, and its legend needs no gradient.
+    """
     return (
         alt.Chart(alt.Data(values=rows))
-        .mark_rect(stroke="#808080", strokeWidth=0.5)
+        .mark_rect(color="#2f80c3", stroke="#808080", strokeWidth=0.5)
         .encode(
             x=alt.X("rate:O", title="rate", axis=alt.Axis(labelAngle=0)),
             y=alt.Y("probe:N", title=None),
-            color=alt.Color(
-                "detection:Q", title="share flagged", scale=alt.Scale(scheme="blues", domain=[0, 1])
+            opacity=alt.Opacity(
+                "detection:Q",
+                title="share flagged",
+                scale=alt.Scale(domain=[0, 1], range=[0.15, 1]),
+                legend=alt.Legend(values=[0, 0.5, 1], symbolType="square"),
             ),
             tooltip=["defect:N", "probe:N", "rate:O", "flagged:Q", "n:Q"],
         )
