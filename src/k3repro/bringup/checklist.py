@@ -16,7 +16,7 @@ from k3repro.budget import passes_of, tensor_parallel_sizes
 from k3repro.budget.sealed import Specs, specs_of
 from k3repro.capacity import token_bytes
 from k3repro.capacity.derive import engine_of
-from k3repro.capacity.roofline import specs_for
+from k3repro.capacity.roofline import optional_rows, specs_for
 from k3repro.errors import InputError, K3Error
 from k3repro.spec import EngineRule, Layout, Model, Platform, judge, model_facts
 from k3repro.store import Artifact, Column, Schema, Store, Table, derivation
@@ -93,7 +93,12 @@ def decision_checklist(
     specs = specs_of(list(inputs))
     if not specs.layouts:
         raise InputError("no layout among the inputs", fix="Seal the layouts, their models and platforms.")
-    claims = [row for item in inputs if item.name == "published-figures" for row in item.rows("constraints")]
+    claims = [
+        row
+        for item in inputs
+        if item.name == "published-figures"
+        for row in optional_rows(item, "constraints")
+    ]
     parts = [_parts(specs, layout) for _, layout in sorted(specs.layouts.items())]
     return {
         "items": [row for part in parts for version in versions for row in _items(*part, version)],

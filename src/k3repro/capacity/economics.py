@@ -14,6 +14,7 @@ from k3repro.budget.sealed import Specs, specs_of
 from k3repro.capacity._economics import cost_laws, floor_law, reserve, reserve_law
 from k3repro.capacity._roofline import ROOFLINES, serving_of
 from k3repro.capacity._size import cost
+from k3repro.capacity.roofline import optional_rows
 from k3repro.errors import InputError
 from k3repro.spec import Layout
 from k3repro.store import Artifact, Column, Schema, Store, Table, derivation
@@ -120,12 +121,12 @@ def cost_law(
         _cost(series[row["series"]], row, specs, prices, findings) for row in levels.rows("levels")
         if row["total_tokens_per_s"] is not None
     ]  # fmt: skip
-    penalties = [_penalty(row) for row in levels.rows("spread") if row["restarts"]]
+    penalties = [_penalty(row) for row in optional_rows(levels, "spread") if row["restarts"]]
     return {
         "costs": costs,
         "sla": [row for name in series for row in _within(name, costs, latencies_s)],
         "penalties": penalties,
-        "net": _net(levels.rows("ablation"), penalties),
+        "net": _net(optional_rows(levels, "ablation"), penalties),
         "laws": _laws(specs),
     }
 

@@ -19,7 +19,7 @@ from k3repro.errors import InputError
 from k3repro.spec import load_layout
 from k3repro.store import Artifact, Column, Schema, Store, Table, derivation
 
-__all__ = ["roofline", "seal_roofline", "specs_for"]
+__all__ = ["optional_rows", "roofline", "seal_roofline", "specs_for"]
 
 CELLS = Table(
     "cells",
@@ -110,7 +110,7 @@ def roofline(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str, A
     return {
         "cells": [cell for row in levels for cell in _cells(series[row["series"]], row, servings, read)],
         "laws": [law for serving in servings.values() for law in _laws(specs, serving)],
-        "knees": list(_knees(series, levels, found[0].rows("spread"), read)),
+        "knees": list(_knees(series, levels, optional_rows(found[0], "spread"), read)),
         "saturation": list(_saturation(series, levels, servings)),
     }
 
@@ -270,6 +270,11 @@ def _saturation(
                 "ceiling_per_gpu": ceiling, "share": rate.value / ceiling,
                 "rank_published": order.index(rate.name) + 1, "rank_active": fewest.index(rate.name) + 1,
             }  # fmt: skip
+
+
+def optional_rows(artifact: Artifact, table: str) -> list[dict[str, Any]]:
+    """Rows of a table that not every publication prints; none where it does not."""
+    return artifact.rows(table) if table in {item.name for item in artifact.schema.tables} else []
 
 
 def specs_for(store: Store, levels: Artifact) -> list[Artifact]:

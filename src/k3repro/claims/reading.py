@@ -11,7 +11,7 @@ from typing import Any
 
 from k3repro.budget.sealed import Specs, specs_of
 from k3repro.capacity import Serving, serving_of
-from k3repro.capacity.roofline import specs_for
+from k3repro.capacity.roofline import optional_rows, specs_for
 from k3repro.claims._contradictions import Contradiction, contradictions, shared_ceilings
 from k3repro.claims._demand import Demand, demands
 from k3repro.claims._flight import Inference, infer
@@ -123,13 +123,13 @@ def read_tables(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str
         InputError: no levels, or a layout that is not among the sealed specs.
     """
     source, figures = _source(inputs), [item for item in inputs if item.name == "published-figures"]
-    bounds = [row for item in figures for row in item.rows("bounds")]
+    bounds = [row for item in figures for row in optional_rows(item, "bounds")]
     specs = specs_of(list(inputs))
     servings = {name: _serving(specs, name) for name in {row["layout"] for row in source.rows("series")}}
     read, found = read_levels(source.rows("series"), source.rows("levels"), bounds, servings)
     derived = totals(
-        [row for item in figures for row in item.rows("figures")],
-        source.rows("ablation"), source.rows("spread"), source.rows("levels"),
+        [row for item in figures for row in optional_rows(item, "figures")],
+        optional_rows(source, "ablation"), optional_rows(source, "spread"), source.rows("levels"),
     )  # fmt: skip
     return {
         "levels": [_level(inference, need) for inference, needs in read for need in needs],

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
+from dataclasses import fields as fields_of
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from k3repro.errors import SpecError
 
+T = TypeVar("T")
 _META = ("name", "title", "full_title", "aliases", "architecture", "family", "vendor", "model", "platform")
 
 
@@ -36,6 +38,24 @@ class Document:
     def section(self, name: str) -> Mapping[str, Any]:
         """The fields of a section; empty when the file has none."""
         return self.sections.get(name, {})
+
+
+def made(cls: type[T], values: Mapping[str, Any], where: str, section: str) -> T:
+    """`cls` from the fields of a section.
+
+    Raises:
+        SpecError: a field that is unknown, or one that is missing.
+    """
+    known = {item.name: item for item in fields_of(cls)}  # type: ignore[arg-type]
+    wrong = [f"no field {name!r}" for name in values if name not in known]
+    wrong += [
+        f"{name!r} is missing" for name, item in known.items()
+        if name not in values and item.default is MISSING and item.default_factory is MISSING
+    ]  # fmt: skip
+    if wrong:
+        fix = f"Its fields: {', '.join(name for name in known if name not in ('sources', 'unknown'))}."
+        raise SpecError(f"[{section}]: {', '.join(wrong)}", where=where, fix=fix)
+    return cls(**values)
 
 
 def parse_document(text: str, where: str) -> Document:

@@ -10,7 +10,7 @@ from typing import Any
 
 from k3repro.errors import SpecError
 from k3repro.spec._attention import Gdn, Gqa, Kda, Mamba2, Mla
-from k3repro.spec._document import Document, all_documents, load_document
+from k3repro.spec._document import Document, all_documents, load_document, made
 
 KINDS = ("mla", "gqa", "window", "kda", "gdn", "mamba2", "none")
 """Layer kinds; a layer with two mixers is written "gqa+mamba2", a layer without any "none"."""
@@ -140,7 +140,9 @@ def model_of(document: Document) -> Model:
     weights = document.section("weights")
     try:
         parts = {
-            name: cls(**document.section(name)) for name, cls in _PARTS.items() if document.section(name)
+            name: made(cls, document.section(name), document.where, name)
+            for name, cls in _PARTS.items()
+            if document.section(name)
         }
         model = Model(
             **document.head_fields(),

@@ -97,7 +97,7 @@ def fidelity_of_levels(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapp
     series = {row["series"]: row for row in levels[0].rows("series")}
     rows = levels[0].rows("levels")
     for artifact in inputs:
-        if artifact.name == "published-figures":
+        if artifact.name == "published-figures" and "figures" in {t.name for t in artifact.schema.tables}:
             for about, row in _peaks(artifact.rows("figures"), list(series.values())):
                 series[about["series"]] = about
                 rows.append(row)
@@ -127,6 +127,8 @@ def _peaks(
     """Rates that the document prints for a model, as levels of a series of their own."""
     of_all = {row["quantity"]: row["value"] for row in figures if row["model"] == "all"}
     at = {row["model"]: row["value"] for row in figures if row["quantity"] == "throughput, concurrency"}
+    if not {"saturation, short", "short input", "short output"} <= of_all.keys():
+        return
     for row in figures:
         about = next((s for s in series if s["model"] == row["model"] and s["mode"] == "stress"), None)
         about = about or next((s for s in series if s["model"] == row["model"]), None)
