@@ -103,6 +103,29 @@ CASES: dict[str, tuple[bytes, bool, Outcome, str, int | None]] = {
         "compressed",
         3,
     ),
+    "content type in capitals": (
+        stream(GOOD, head=HEAD.replace(b"text/event-stream", b"Text/Event-Stream")),
+        False,
+        OK,
+        "",
+        3,
+    ),
+    "another choice": (
+        stream([TOKENS[0], event(None, choices=[{"index": 1, "text": " b"}]), *TOKENS[1:], usage(3), DONE]),
+        False,
+        IN_STREAM,
+        "more than the one choice",
+        3,
+    ),
+    "two choices in an event": (
+        stream(
+            [event(None, choices=[{"index": 0, "text": " a"}, {"index": 1, "text": " b"}]), usage(3), DONE]
+        ),
+        False,
+        IN_STREAM,
+        "more than the one choice",
+        3,
+    ),
     "interim response": (INTERIM + stream(GOOD), False, OK, "", 3),
     "coalesced": (stream([b"".join(GOOD)]), False, OK, "", 3),
     "duplicate done": (stream([*GOOD, DONE]), False, OK, "more than one [DONE]", 3),

@@ -115,3 +115,24 @@ def test_coalesced_events_are_no_token_times() -> None:
     merged = [row | {"events": 15} for row in rows()]
     assert "150 events brought 200 tokens" in event_reasons(merged)[0]
     assert event_reasons([row | {"events": 0} for row in rows()]) == []
+
+
+@pytest.mark.parametrize(
+    ("served", "made", "parts"),
+    [(10, 200, False), (10, 210, False), (10, 100, True), (10, 230, True), (11, 100, False), (0, 100, False)],
+)
+def test_usage_is_held_against_what_the_engine_generated_for_these_requests_alone(
+    served: int, made: int, parts: bool
+) -> None:
+    def at(requests: int, tokens: int) -> Any:
+        return witness(f"vllm:request_success_total {requests}\nvllm:generation_tokens_total {tokens}\n")
+
+    found = server_reasons(at(3, 50), at(3 + served, 50 + made), rows(), timing=False)
+    assert bool(found) is parts and all(f"the engine generated {made}" in text for text in found)
+    unknown = [row | {"completion_tokens": None} for row in rows()]
+    assert server_reasons(at(0, 0), at(10, 9), unknown, timing=False) == []
+
+
+def test_answers_that_were_not_streamed_have_no_token_times() -> None:
+    whole = [row | {"first_token_ns": None, "events": 0} for row in rows(2)]
+    assert event_reasons([*whole, *rows(8)])[0].startswith("2 of 10 answers were not streamed")

@@ -91,3 +91,16 @@ def test_the_power_of_a_gate_is_printed_as_the_publication_would_need_it() -> No
     assert sum(rung.requests for rung in plan(Parameters())) == 57
     assert sum(rung.requests for rung in plan(Parameters(max_rate=0.01))) == 299
     assert [rung.concurrency for rung in plan(Parameters())] == [1, 8, 16, 32]
+
+
+def test_a_prompt_that_is_sent_back_recalls_nothing() -> None:
+    (needle,) = needles("echo", 1)
+    filler = " ".join(f"word{n}" for n in range(400))
+
+    def outcome(text: str, tokens: int | None) -> str:
+        return score([Asked("r", "w", needle, text, True, False, 0, 100, tokens)])[0].outcome
+
+    assert outcome(f"{filler} {needle.sentence} {needle.question}", 64) == "echo"
+    assert outcome(needle.sentence, 12) == outcome(f" {needle.code}", 1) == "hit"
+    assert outcome(f"{filler} {needle.code}", 700) == outcome(f"{filler} {needle.code}", None) == "hit"
+    assert outcome(f"{' ' * 9000}{needle.code}", 64) == "hit"  # white space is no text

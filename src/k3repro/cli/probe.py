@@ -221,7 +221,7 @@ def _print(artifact: Artifact) -> None:
             click.echo(f"  {key.replace('_', ' ')}: {verdict[key]}")
 
 
-_TOLD = ("signature", "stops", "recalled_to", "knee", "knees", "cells", "standing", "serves")
+_TOLD = ("signature", "stops", "events", "recalled_to", "knee", "knees", "cells", "standing", "serves")
 
 
 _TOTALS = ("requests", "prompt_tokens", "output_tokens", "resident_tokens")

@@ -137,6 +137,9 @@ class AnswerReader:
         if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
             return None
         choice = choices[0]
+        if len(choices) > 1 or choice.get("index") not in (0, None):
+            self.error = self.error or "more than the one choice that was asked for"
+            return None
         body = choice.get("delta") or choice.get("message") or choice
         if not isinstance(body, dict):
             self.error = self.error or f"a choice is not an object: {str(body)[:80]!r}"

@@ -135,7 +135,7 @@ class Exchange:
 
     def _head(self) -> None:
         kind = self._reader.headers.get("content-type", "")
-        if self._reader.status == 200 and "text/event-stream" in kind:
+        if self._reader.status == 200 and "text/event-stream" in kind.lower():
             self._events = EventStream(self._answer.event)
             self._reader.listen(self._events.feed)
 

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from k3repro.client import open_target, parse_target
-from k3repro.errors import GateFailed, UsageError
+from k3repro.errors import GateFailed, TargetError, UsageError
 from k3repro.probes import (
     ablation,
     capacity_grid,
@@ -29,7 +29,8 @@ from k3repro.probes._instrument import instrument
 from k3repro.probes._session import Session
 from k3repro.probes.agentic import replay
 from k3repro.probes.confirmation import SEEN_ON_ONE, earlier_runs, require_fresh, seal_confirmation
-from k3repro.probes.crosscheck import server_reasons, witness
+from k3repro.probes.crosscheck import event_reasons, server_reasons, witness
+from k3repro.probes.identity import Identity
 from k3repro.probes.interrupt import Interrupt
 from k3repro.probes.plan import as_parameters, estimate, require_room, whole
 from k3repro.probes.pricing import price
@@ -158,10 +159,12 @@ def run_probe(
             tested = instrument(opened)
             earlier = _earlier_serves(run, serve["id"])
             run.serve.update(serve | {"instrument": tested.as_dict() if tested else {"clock": "virtual"}})
+            identity = Identity(serve)
             session = Session(
-                opened, run, progress, interrupt, seed=seed, selftest=tested, timed=probe.PERFORMANCE
-            )
-            return _carry_out(probe, chosen, session, run, unsafe, earlier, known)
+                opened, run, progress, interrupt, seed=seed, selftest=tested, timed=probe.PERFORMANCE,
+                identity=None if opened.clock == "virtual" else identity,
+            )  # fmt: skip
+            return _carry_out(probe, chosen, session, run, unsafe, earlier, identity, behind)
 
 
 def _behind(opened: Any, urls: Sequence[str]) -> dict[str, Any]:
@@ -205,7 +208,8 @@ def _carry_out(
     run: Run,
     unsafe: bool,
     earlier: list[str],
-    known: Mapping[str, Any],
+    identity: Identity,
+    behind: Sequence[str],
 ) -> Artifact:
     session.progress.begin(probe.NAME, whole(probe.plan(chosen)))
     if earlier:
@@ -219,15 +223,33 @@ def _carry_out(
     if unsafe and probe.PERFORMANCE:
         reasons = ["unsafe: measured without a passing needle-gate", *verdict["reasons"]]
         verdict |= {"ok": False, "tainted": True, "reasons": reasons}
-    run.serve.update(serve_facts(session.target, **known))
-    serves = [*earlier, run.serve["id"]]
-    standing = SEEN_ON_ONE
+    gone = _last_look(session.target, run, identity, behind)
+    serves = [*earlier, run.serve["id"], *identity.others]
+    if others := identity.reasons() + gone:
+        verdict |= {"ok": False, "reasons": [*others, *verdict["reasons"]]}
+    standing = SEEN_ON_ONE if len(serves) == 1 else f"stitched from {len(serves)} serves"
+    if identity.others:
+        run.serve["stitched"] = [*earlier, *identity.others]
     if earlier:
-        standing = f"stitched from {len(serves)} serves"
         reasons = [f"{standing}: the run was resumed on another serve than it began on", *verdict["reasons"]]
         verdict |= {"ok": False, "reasons": reasons}
     verdict |= {"standing": standing, "serves": serves}
     return run.seal(verdict)
+
+
+def _last_look(target: Any, run: Run, identity: Identity, behind: Sequence[str]) -> list[str]:
+    """How healthy the serve is now, and whether it is still the one; it keeps the id it began with, so that
+    metrics that went silent make no other serve of it.
+    """
+    gone: list[str] = []
+    try:
+        known = _behind(target, behind)
+    except TargetError as error:
+        known, gone = {}, [f"an engine behind the router no longer answers: {error}"]
+    now = serve_facts(target, **known)
+    identity.note(now, "after the last rung")
+    run.serve.update({key: now[key] for key in ("health", "evidence")})
+    return gone
 
 
 def judge(probe: ModuleType, chosen: Any, session: Session, run: Run) -> dict[str, Any]:
@@ -238,6 +260,8 @@ def judge(probe: ModuleType, chosen: Any, session: Session, run: Run) -> dict[st
     after, rows = _witness(session.target), run.rows("requests")
     if parted := server_reasons(before, after, rows, timing=probe.PERFORMANCE):
         verdict |= {"ok": False, "reasons": [*verdict["reasons"], *parted]}
+    if probe.PERFORMANCE and (shared := event_reasons(rows)):
+        verdict["events"] = shared[0]
     return verdict
 
 

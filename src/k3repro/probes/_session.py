@@ -11,6 +11,7 @@ from k3repro.client import Request, RequestRecord, SelfTest
 from k3repro.errors import InvalidRun
 from k3repro.probes import attend, checks
 from k3repro.probes.attend import Headroom, Observer
+from k3repro.probes.identity import Identity
 from k3repro.probes.interrupt import Interrupt
 from k3repro.probes.plan import Rung, calibration, calibration_words, canary
 from k3repro.probes.progress import Progress
@@ -46,6 +47,7 @@ class Session:
         keep_text: bool = False,
         selftest: SelfTest | None = None,
         timed: bool = True,
+        identity: Identity | None = None,
     ) -> None:
         self.target = target
         self.run = run
@@ -61,6 +63,7 @@ class Session:
         self._selftest = selftest
         # A late client spoils times; a needle that came late is the same needle.
         self._timed = timed
+        self._identity = identity
         self._position = 0
         self._generator = GENERATOR
         self._offset = (
@@ -79,14 +82,15 @@ class Session:
         ids = [f"{rung.name}-{words}" for words in sizes]
         prompts = [build(self.prompt_seed(name), words) for name, words in zip(ids, sizes, strict=True)]
         requests = [Request(name, prompt, 1) for name, prompt in zip(ids, prompts, strict=True)]
-        rows = self.rung(rung, requests, extra=self._construction)
+        # One after the other, and quick: how long the gap between them is says nothing here.
+        rows = self.rung(rung, requests, extra=self._construction, allow=frozenset({"concurrency"}))
         self.sizing = self._sizing(rows)
 
     def canary(self, when: str) -> None:
         """Concurrency 1, then 4; before a ladder a failure ends the run, after it makes the verdict."""
         for rung in canary(when):
             self.rung(rung, self.requests(rung))
-            row = self.run.rows("rungs")[-1]
+            row = self._summary(rung.name)  # not the newest: a resumed run has rungs beyond its canary
             if when != "after" and not row["valid"]:
                 reason = f"the canary failed: {'; '.join(row['reasons'])}"
                 self.run.quarantine(reason)
@@ -192,6 +196,8 @@ class Session:
         if not records and wave is None:  # drained by a first Ctrl-C, and nothing was left to send
             order = {request.request_id: index for index, request in enumerate(requests)}
             records = sorted(flight.records, key=lambda record: order[record.request_id])
+        if self._identity is not None:
+            self._identity.look(self.target, rung.name, records)
         return [self._row(rung, record) for record in records]
 
     def _row(self, rung: Rung, record: Any) -> dict[str, Any]:

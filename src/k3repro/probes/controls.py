@@ -16,7 +16,7 @@ from k3repro.client import REQUESTS_TABLE, Request
 from k3repro.errors import UsageError
 from k3repro.probes._session import Session
 from k3repro.probes.needle_gate import Haystack
-from k3repro.probes.needles import CODE, Needle, needles
+from k3repro.probes.needles import CODE, Needle, echoed, needles
 from k3repro.probes.plan import Rung
 from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
 from k3repro.store import Column, Schema, Table
@@ -98,11 +98,16 @@ def _extra(
         "controls": [
             {
                 "request_id": row["request_id"], "form": form, "code": needle.code,
-                "found": needle.code in CODE.findall(row["text"] or ""), "reply": (row["text"] or "")[:200],
+                "found": _found(needle, row), "reply": (row["text"] or "")[:200],
             }
             for needle, row in zip(hidden, by_id, strict=True)
         ]
     }  # fmt: skip
+
+
+def _found(needle: Needle, row: dict[str, Any]) -> bool:
+    text = row["text"] or ""
+    return needle.code in CODE.findall(text) and not echoed(text, row["completion_tokens"])
 
 
 def verdict(session: Session, parameters: Parameters) -> dict[str, Any]:

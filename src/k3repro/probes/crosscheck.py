@@ -24,6 +24,7 @@ FEWEST_EVENTS = 0.98
 LATEST_S = 0.005
 """p99 of deadlines that a simulated server may miss."""
 _TIME, _BYTES = "vllm:moriio_xfer_time_seconds", "vllm:moriio_bytes_transferred"
+_SERVED, _GENERATED = "vllm:request_success_total", "vllm:generation_tokens_total"
 _FAILURES = {
     "vllm:moriio_num_failed_transfers": "transfers failed",
     "vllm:moriio_num_kv_expired_reqs": "handoffs expired: their remote blocks never arrived",
@@ -49,6 +50,7 @@ def server_reasons(
     reasons = [
         f"{int(count)} {what}" for name, what in _FAILURES.items() if (count := _grown(before, after, name))
     ]
+    reasons += _tokens(before, after, rows)
     if not timing:
         return reasons
     for name, (what, end) in _TIMES.items():
@@ -57,8 +59,10 @@ def server_reasons(
 
 
 def event_reasons(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Whether streams brought about one event a token; where they did not, event times are no token times."""
+    """Whether answers were streamed, about one event a token; where not, event times are no token times."""
     done = [row for row in rows if row["outcome"] == "completed" and (row["completion_tokens"] or 0) > 1]
+    if silent := sum(row["first_token_ns"] is None for row in done):
+        return [f"{silent} of {len(done)} answers were not streamed: they have no first-token time"]
     tokens = sum(row["completion_tokens"] for row in done)
     events = sum(row["events"] for row in done)
     if not events or events >= FEWEST_EVENTS * tokens:
@@ -69,6 +73,20 @@ def event_reasons(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 def _grown(before: Metrics, after: Metrics, name: str) -> float | None:
     now = after.total(name)
     return None if now is None else now - (before.total(name) or 0.0)
+
+
+def _tokens(before: Metrics, after: Metrics, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Usage in the answers against what the engine says it generated, where it served these requests alone.
+
+    One token a request is left open: which of two pools counts the first one is theirs to say.
+    """
+    counts = [row["completion_tokens"] for row in rows if row["outcome"] == "completed"]
+    served, made = _grown(before, after, _SERVED), _grown(before, after, _GENERATED)
+    if not counts or made is None or None in counts or not round(served or 0) == len(counts) == len(rows):
+        return []
+    if abs(sum(counts) - made) <= len(counts):
+        return []
+    return [f"usage counts {sum(counts)} output tokens, the engine generated {made:.0f}"]
 
 
 def _times(

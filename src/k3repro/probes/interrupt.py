@@ -64,7 +64,7 @@ def ask(question: str) -> bool | None:
     if not (sys.stdin and sys.stdin.isatty()):
         return None
     try:
-        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+        return input(f"{question} (y/N) ").strip().lower() in ("y", "yes")
     except EOFError:
         return None
 

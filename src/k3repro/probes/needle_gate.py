@@ -35,7 +35,7 @@ NEEDLES_TABLE = Table(
         Column("code", "VARCHAR", doc="the exact token expected"),
         Column("depth", "DOUBLE", doc="place in the haystack, 0 start to 1 end"),
         Column("reply", "VARCHAR", doc="what came back, cut at 200 characters"),
-        Column("outcome", "VARCHAR", doc="hit, miss, leak, foreign, capped, failed"),
+        Column("outcome", "VARCHAR", doc="hit, miss, leak, foreign, capped, failed, echo"),
         Column("eaten_by", "VARCHAR", doc="what ate the token cap of a capped reply; empty otherwise"),
     ),
     doc="One row per needle: what was hidden, what was asked, what came back.",
@@ -187,6 +187,7 @@ def _ask(row: Mapping[str, Any], needle: Needle) -> Asked:
     return Asked(
         row["request_id"], row["wave"], needle, row["text"] or "", row["outcome"] == "completed",
         row["finish_reason"] == "length", row["sent_ns"] or 0, row["done_ns"] or 0,
+        row["completion_tokens"],
     )  # fmt: skip
 
 
@@ -258,5 +259,6 @@ def explain(outcome: str, count: int, eaten_by: str = "") -> str:
         "capped": f"cut by the token cap before any code ({eaten_by or 'no code yet'}): raise --max-tokens, "
         "this is not a miss",
         "failed": "did not complete",
+        "echo": "answered with more text than its tokens can hold: a prompt sent back recalls nothing",
     }[outcome]
     return f"{count} {what}"

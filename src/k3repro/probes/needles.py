@@ -24,6 +24,9 @@ QUESTION = "What is the secret token for {key}? Reply with the token only. " + P
 FORMS = {"asked": QUESTION, "primed": PRIMED}
 
 HIT, MISS, LEAK, FOREIGN, CAPPED, FAILED = "hit", "miss", "leak", "foreign", "capped", "failed"
+ECHO = "echo"
+_CHARACTERS = 16
+"""Of one token, on average over a reply, at most: words of any tokenizer are shorter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,7 @@ class Asked:
     capped: bool
     sent_ns: int
     done_ns: int
+    tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,9 @@ class Leak:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One needle: hit, miss, leak, foreign (a code nobody asked for in this run), capped or failed."""
+    """One needle: hit, miss, leak, foreign (a code nobody asked for in this run), capped, failed, or
+    echo (more text than the tokens of the reply can hold: the prompt sent back).
+    """
 
     request_id: str
     outcome: str
@@ -121,10 +127,18 @@ def _score(entry: Asked, owners: Mapping[str, Asked]) -> Score:
     if not entry.completed:
         return Score(entry.request_id, FAILED)
     if entry.needle.code in codes:
-        return Score(entry.request_id, HIT)
+        return Score(entry.request_id, ECHO if echoed(entry.text, entry.tokens) else HIT)
     if others:
         return Score(entry.request_id, FOREIGN)
     return Score(entry.request_id, CAPPED if entry.capped else MISS)
+
+
+def echoed(text: str, tokens: int | None) -> bool:
+    """Whether a reply says more than the tokens it was counted as can hold.
+
+    A prompt that is sent back holds every needle and recalls none.
+    """
+    return tokens is not None and len(" ".join(text.split())) > _CHARACTERS * (tokens + 4)
 
 
 def _leak(asker: Asked, owner: Asked) -> Leak:

@@ -34,7 +34,7 @@ RECALL_TABLE = Table(
         Column("context", "INT64", unit="tokens", doc="prompt and token cap together"),
         Column("depth", "DOUBLE", doc="place in the haystack, 0 start to 1 end"),
         Column("code", "VARCHAR", doc="the exact token expected"),
-        Column("outcome", "VARCHAR", doc="hit, miss, leak, foreign, capped, failed"),
+        Column("outcome", "VARCHAR", doc="hit, miss, leak, foreign, capped, failed, echo"),
         Column("eaten_by", "VARCHAR", doc="what ate the token cap of a capped reply; empty otherwise"),
         Column("natural_stop", "BOOL", doc="the reply ended by itself inside the cap"),
         Column("prompt_tokens", "INT64", unit="tokens", doc="as the server counted"),
@@ -146,6 +146,7 @@ def _row(step: _Step, needle: Needle, row: Mapping[str, Any]) -> dict[str, Any]:
         capped,
         row["sent_ns"],
         row["done_ns"],
+        row["completion_tokens"],
     )
     outcome = score([asked])[0].outcome
     first = row["first_token_ns"]

@@ -24,9 +24,9 @@ def vouch(target: Any, engines: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
     Their evidence is added to the target's; returns what they are, by name: id, version, configuration.
     """
-    kept = ("id", "target", "engine", "models", "config")
+    kept = ("id", "target", "engine", "models", "config", "started")
     evidence = target.serve["evidence"]
     for engine in engines.values():
         evidence += [item for item in engine.serve["evidence"] if item not in evidence]
     found = {name: serve_facts(engine) for name, engine in engines.items()}
-    return {name: {key: entry.get(key) for key in kept} for name, entry in found.items()}
+    return {name: {key: entry[key] for key in kept if key in entry} for name, entry in found.items()}

@@ -30,17 +30,20 @@ def facts(
     logs, `known` anything else that makes this serve this one. What nobody reported is absent, never guessed.
 
     Returns:
-        ``id``, ``target``, ``engine``, ``models``, ``config``, ``health``, and ``evidence``: a list of
-        ``{"kind", "value"}`` from which `store.tier_of` works the tier out.
+        ``id``, ``target``, ``engine``, ``models``, ``config``, ``started`` (Unix seconds, where reported),
+        ``health``, and ``evidence``: a list of ``{"kind", "value"}`` from which `store.tier_of` works the
+        tier out.
     """
     version, models = _json(answers.get("/version")), _json(answers.get("/v1/models"))
     metrics = parse_metrics(answers.get("/metrics") or "")
     found: dict[str, Any] = {"target": target, "engine": version, "models": _models(models), **known}
     found["config"] = _config(models, metrics)
+    started = metrics.largest(_START_METRIC)
     lines = [{"kind": "startup_lines", "value": line} for line in startup_lines]
     return {
         "id": _identity(found, metrics),
         **found,
+        **({} if started is None else {"started": started}),
         "health": health(metrics, answers.get("/health")).as_dict(),
         "evidence": [*map(dict, evidence), *lines],
     }
