@@ -10,10 +10,10 @@
 -- column errors: {label = "errors"}
 -- column clones: {label = "sessions repeated"}
 -- column input_high: {label = "largest input", unit = "tokens", format = ".0f"}
--- column ttft_p50_s: {label = "first token, p50", unit = "s", format = ".2f", n = "completed"}
--- column itl_p50_ms: {label = "between tokens, p50", unit = "ms", format = ".1f", n = "completed"}
--- column active_rate: {label = "active rate", unit = "tokens/s", format = ".0f"}
--- column wall_rate: {label = "wall rate", unit = "tokens/s", format = ".0f"}
+-- column ttft_p50_s: {label = "first token, p50", unit = "s", format = ".2f", n = "completed", about = "From sending a request to its first token, in the client's clock; the median over requests"}
+-- column itl_p50_ms: {label = "between tokens, p50", unit = "ms", format = ".1f", n = "completed", about = "Time from the first event to the end divided by the tokens that came after that event; the median over requests"}
+-- column active_rate: {label = "active rate", unit = "tokens/s", format = ".0f", about = "Input and output tokens divided by the time in which a request was in flight: idle gaps do not count"}
+-- column wall_rate: {label = "wall rate", unit = "tokens/s", format = ".0f", about = "Input and output tokens divided by the whole window, idle gaps included"}
 -- column cache_possible: {label = "reusable input", format = ".0%"}
 -- column pre_gate: {label = "pre-gate"}
 -- column n_requests: {hide = true}

@@ -11,7 +11,7 @@
 -- column limit_high: {label = "at most", format = ".4g"}
 -- column unit: {label = "unit"}
 -- column assuming: {label = "assuming"}
--- column survives: {label = "stands with doubled tolerance"}
+-- column survives: {label = "stands with a wider tolerance"}
 -- column finding: {hide = true}
 SELECT seal, finding, replace(kind, '-', ' ') AS kind, model, replace(replace(series, model || '/', ''), 'validation', 'quick mode') AS ladder, series, concurrency, what, value_low, value_high, limit_low, limit_high, unit,
   assuming, survives

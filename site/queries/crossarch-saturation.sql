@@ -4,7 +4,7 @@
 -- column shape: {label = "input/output", kind = "code"}
 -- column users: {label = "users"}
 -- column rate: {label = "output rate", unit = "tokens/s", format = ".0f"}
--- column ttft_p50_s: {label = "first token, p50", unit = "s", format = ".2f", n = "n_requests"}
+-- column ttft_p50_s: {label = "first token, p50", unit = "s", format = ".2f", n = "n_requests", about = "From sending a request to its first token, in the client's clock; the median over requests"}
 -- column n_requests: {label = "requests"}
 -- column answered: {label = "answered with success", format = ".1%"}
 -- column whole: {label = "whole", format = ".1%"}

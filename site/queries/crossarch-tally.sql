@@ -2,7 +2,7 @@
 -- column n_levels: {label = "levels"}
 -- column n_series: {label = "ladders"}
 -- column n_findings: {label = "findings"}
--- column n_surviving: {label = "of these, with doubled tolerance"}
+-- column n_surviving: {label = "of these, with a wider tolerance"}
 -- column n_steady: {label = "levels that can be a steady state"}
 -- column n_short: {label = "levels that fell short of their concurrency"}
 SELECT l.seal, (SELECT count(*) FROM table_reading_findings f WHERE f.seal = l.seal) AS n_findings,

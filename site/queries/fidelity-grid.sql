@@ -5,7 +5,7 @@
 -- column printed: {label = "printed"}
 -- column admitted: {label = "blocks and slots admit"}
 -- column resident: {label = "resident at once"}
--- column within_half_hour: {label = "done within 1800 s"}
+-- column within_half_hour: {label = "done within the time limit"}
 -- column all_done_s: {label = "least timeout on the grid that all meet", unit = "s", format = "d"}
 -- empty: the fidelity table has not run
 SELECT seal, upper(platform) AS platform, context_tokens, concurrency, any_value(printed) AS printed,

@@ -2,9 +2,9 @@
 -- column subject: {label = "target"}
 -- column concurrency: {label = "in flight"}
 -- column n_requests: {label = "n"}
--- column ttft_p50_s: {label = "TTFT p50", unit = "s", format = ".2f", n = "n_requests"}
--- column ttft_p90_s: {label = "TTFT p90", unit = "s", format = ".2f", n = "n_requests"}
--- column tpot_ms: {label = "TPOT, pooled", unit = "ms", format = ".1f"}
+-- column ttft_p50_s: {label = "TTFT p50", unit = "s", format = ".2f", n = "n_requests", about = "From sending a request to its first token, in the client's clock; the median over requests"}
+-- column ttft_p90_s: {label = "TTFT p90", unit = "s", format = ".2f", n = "n_requests", about = "From sending a request to its first token, in the client's clock; a high quantile over requests"}
+-- column tpot_ms: {label = "TPOT, pooled", unit = "ms", format = ".1f", about = "Time after the first token, over all requests, divided by the tokens after the first, over all requests"}
 -- column n_serves: {hide = true}
 -- Small models on CPU cores, served as tiny-NAME, have a page of their own (real-speed).
 SELECT r.seal, r.subject, g.concurrency, count(*) AS n_requests,

@@ -7,7 +7,7 @@
 -- column prompt_tokens: {label = "prompt counted", unit = "tokens"}
 -- column outcome: {label = "outcome"}
 -- column ended: {label = "reply ended"}
--- column ttft_s: {label = "first token", unit = "s", format = ".1f"}
+-- column ttft_s: {label = "first token", unit = "s", format = ".1f", about = "From sending the request to its first token, in the client's clock"}
 -- column e2e_s: {label = "whole request", unit = "s", format = ".1f"}
 -- column n_requests: {hide = true}
 -- column n_serves: {hide = true}

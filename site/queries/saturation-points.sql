@@ -5,7 +5,7 @@
 -- column users: {label = "users"}
 -- column n_requests: {label = "requests"}
 -- column rate: {label = "output rate", unit = "tokens/s", format = ".0f"}
--- column ttft_p50_s: {label = "first token, p50", unit = "s", format = ".1f"}
+-- column ttft_p50_s: {label = "first token, p50", unit = "s", format = ".1f", about = "From sending a request to its first token, in the client's clock; the median over requests"}
 -- column knee: {label = "knee", unit = "users"}
 -- column standing: {label = "standing"}
 -- column n_serves: {hide = true}

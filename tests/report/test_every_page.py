@@ -38,16 +38,17 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_page_in_every_light_and_width(browser: Any, whole: Path, record_property: Any) -> None:  # noqa: F811
     try:
-        axe = axe_source()
+        axe, missing = axe_source(), ""
     except MachineError as error:
-        print(f"NOT RUN: axe-core ({error.what})")
-        axe = ""
+        axe, missing = "", f"axe-core: {error.what} (all else of each page was looked at)"
     pages = pages_of(whole)
     # Two views hold light and dark, wide and narrow; a third would add a minute and no rule.
     visits = list(tour(browser, whole, pages, ["light", "dark phone"], axe))
     assert len(visits) == 2 * len(pages) and len(pages) > 30
     record_property("slowest_charts_ms", max(visit.charts_ms for visit in visits))
     assert [f"{visit.page} ({visit.view}) {problem}" for visit in visits for problem in visit.problems] == []
+    if missing:
+        pytest.skip(missing)  # a pass would say that axe-core found nothing
 
 
 def test_no_page_is_heavy(whole: Path) -> None:
@@ -71,7 +72,7 @@ def test_cards_of_sampled_values_say_what_the_values_are(browser: Any, whole: Pa
             value.press("Enter")
             text = page.locator("#k3-card").inner_text()
             raw = value.get_attribute("value") or value.get_attribute("data-value")
-            tier = value.evaluate("e => e.dataset.tier || e.closest('tr').dataset.tier")
+            tier = value.evaluate("e => e.dataset.tier || e.closest('[data-tier]').dataset.tier")
             query = value.evaluate("e => e.dataset.query || e.closest('table').dataset.query")
             assert (
                 raw

@@ -206,3 +206,23 @@ def test_vocabulary_takes_names_only(site: Site, store: Store) -> None:
         (site.root / "vocabulary.toml").write_text(f'[[name]]\nterm = "{term}"\nreason = "x"\n', "utf-8")
         with pytest.raises(InputError, match="is a number, not a name"):
             build_site(site, store)
+
+
+@pytest.mark.parametrize("key", ["label", "unit", "about"])
+@pytest.mark.parametrize("lie", ["under 74 ms", "twice as fast", "3x", "at most (96 %)", "(95 %) 7"])
+def test_no_number_hides_in_the_head_of_a_table(key: str, lie: str) -> None:
+    with pytest.raises(GateFailed, match="is described with"):
+        sources([{"seal": SIM, "wall_s": 3.5}], f'-- column wall_s: {{{key} = "{lie}"}}').result("q")
+
+
+def test_heads_say_how_a_column_is_computed_and_at_what_level_a_bound_holds() -> None:
+    header = '-- column wall_s: {label = "at least (one-sided, 95 %)", about = "From <send> to the end"}'
+    html = table_html(sources([{"seal": SIM, "wall_s": 3.5}], header), "q")
+    assert 'title="From &lt;send&gt; to the end"' in html
+    assert f'<tbody data-artifacts="{SIM}" data-tier="simulated">' in html and "<tr><td" in html
+
+
+def test_a_row_that_cites_something_else_than_its_table_says_so_itself() -> None:
+    rows = [{"seal": seal, "wall_s": 3.5} for seal in (SIM, SIM, PUB)]
+    html = table_html(sources(rows), "q")
+    assert html.count("data-artifacts") == 2 and f'<tr data-artifacts="{PUB}" data-tier="published">' in html

@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,10 +25,25 @@ from k3repro.report._spec import bind_data, refuse_nan
 from k3repro.report._switches import switches_of
 from k3repro.report._tables import block_id, table_html
 
-__all__ = ["Drawer", "Drawings", "draw", "figure_html", "keep_drawings", "load_figure", "svg_of", "theme"]
+__all__ = [
+    "Drawer",
+    "Drawings",
+    "draw",
+    "figure_html",
+    "keep_drawings",
+    "load_figure",
+    "slim",
+    "svg_of",
+    "theme",
+]
 
 Drawer = Callable[[list[dict[str, Any]]], Any]
 VEGA_LITE = "v6.4"
+_SLIM = re.compile(
+    r' (?:(?:aria-label|aria-roledescription|aria-hidden|role|pointer-events)="[^"]*"|opacity="1"'
+    r'|stroke-dasharray="1,0"|transform="translate\(0,0\)")'
+)
+_UNPAINTED = re.compile(r'<path class="(?:background|foreground)" d="[^"]*"(?: display="none")?/>')
 
 
 @lru_cache(maxsize=1)
@@ -199,15 +215,26 @@ def svg_of(spec: dict[str, Any]) -> str:
     def make() -> str:
         use_utc()
         try:
-            svg: str = vl_convert.vegalite_to_svg(drawn, vl_version=VEGA_LITE, allowed_base_urls=[])
+            svg = slim(vl_convert.vegalite_to_svg(drawn, vl_version=VEGA_LITE, allowed_base_urls=[]))
+            svg = svg.replace(
+                "<svg ", f"<svg{attributes({'role': 'img', 'aria-label': spec['description']})} ", 1
+            )
         except ValueError as error:
             first = str(error).splitlines()[0]
             raise GateFailed(f"the chart does not compile: {first}", where="figure") from None
         return svg
 
     return _DRAWINGS.get(
-        sha256(canonical_json([VEGA_LITE, metadata.version("vl-convert-python"), drawn])), make
+        sha256(canonical_json([_SLIM.pattern, VEGA_LITE, metadata.version("vl-convert-python"), drawn])), make
     )
+
+
+def slim(svg: str) -> str:
+    """The drawing without what changes no pixel: it is a picture, whose rows and description stand beside it.
+
+    The live chart, which replaces it, keeps the labels of its marks.
+    """
+    return _UNPAINTED.sub("", _SLIM.sub("", svg))
 
 
 def figure_html(

@@ -79,6 +79,7 @@ _LOOKALIKES = dict(
     )
 )
 _LONGEST_NAME = 60
+_SHORT = 400  # characters of a text worth remembering
 BOUND = "\ufffc"  # stands for a bound element in the text around it
 
 
@@ -98,6 +99,7 @@ class Grammar:
 
     vocabulary: frozenset[str]
     rules: frozenset[str] = field(default=RULES)
+    _read: dict[str, tuple[Token, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for term in sorted(self.vocabulary):
@@ -117,11 +119,19 @@ class Grammar:
 
     def tokens(self, text: str) -> list[Token]:
         """Every number in `text`, in no particular order."""
-        return list(self._tokens(text))
+        return list(self._found(text))
 
     def numbers(self, text: str) -> list[str]:
         """The tokens' texts."""
-        return [token.text for token in self._tokens(text)]
+        return [token.text for token in self._found(text)]
+
+    def _found(self, text: str) -> tuple[Token, ...]:
+        """Navigation and footers stand on every page, so what was read once is remembered."""
+        if len(text) > _SHORT:
+            return tuple(self._tokens(text))
+        if text not in self._read:
+            self._read[text] = tuple(self._tokens(text))
+        return self._read[text]
 
     def _tokens(self, text: str) -> Iterator[Token]:
         if "bidi" in self.rules:

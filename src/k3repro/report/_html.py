@@ -7,7 +7,7 @@ from typing import Any
 import lxml.etree
 import lxml.html
 
-__all__ = ["fragment", "parse_page", "shape", "without"]
+__all__ = ["fragment", "parse_page", "same_bytes", "shape", "without"]
 
 
 def parse_page(data: bytes) -> tuple[Any, list[str]]:
@@ -38,6 +38,12 @@ def shape(element: Any, *, skip: str = "") -> tuple[Any, ...]:
     inner = tuple((shape(child, skip=skip), _clean(child.tail)) for child in children)
     first = _clean(element.text) if not skip or not len(element) else _clean(element.text).strip()
     return (str(element.tag), tuple(sorted(element.attrib.items())), first, inner)
+
+
+def same_bytes(element: Any, other: Any) -> bool:
+    """Whether both are written alike: then their shapes are equal, and walking them is spared."""
+    mine, theirs = (lxml.etree.tostring(item, with_tail=False) for item in (element, other))
+    return bool(mine == theirs)
 
 
 def without(element: Any, *names: str) -> Any:

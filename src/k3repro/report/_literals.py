@@ -50,11 +50,18 @@ def literals(sql: str, grammar: Grammar) -> list[Literal]:
 
 @lru_cache(maxsize=1024)
 def _yields(sql: str) -> tuple[str, ...]:
-    with duckdb.connect(":memory:") as parser:
-        parser.execute("SET enable_external_access = false")
+    with _parser().cursor() as parser:
         row = parser.execute("SELECT json_serialize_sql(?)", [sql]).fetchone()
     tree = json.loads(row[0]) if row else {}
     return tuple(dict.fromkeys(_given(tree)))
+
+
+@lru_cache(maxsize=1)
+def _parser() -> duckdb.DuckDBPyConnection:
+    """A database without files or network that only parses; opening one costs more than its answers."""
+    parser = duckdb.connect(":memory:")
+    parser.execute("SET enable_external_access = false")
+    return parser
 
 
 def _given(node: Any) -> Iterator[str]:

@@ -35,6 +35,7 @@ _KEYS = {
     "hide",
     "kind",
     "link",
+    "about",
 }
 _COLUMN = re.compile(r"column\s+([A-Za-z_][\w]*)\s*:\s*(\{.*\})")
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
@@ -48,6 +49,7 @@ class ColumnSpec:
     n: the column with its sample size. difference: published minus predicted and its kin. interval: what it
     is taken over (`serves`). compares: what it orders (`platforms`). kind: `digest`, `json`, `code`, `badge`
     or `file` (of a seal). link: the column with the place in the site (`page.html#id`) that a cell leads to.
+    about: how the column is computed, in words; shown over its head and in the cards of its cells.
     """
 
     name: str
@@ -63,6 +65,7 @@ class ColumnSpec:
     hide: bool = False
     kind: str = ""
     link: str = ""
+    about: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +154,7 @@ def _column(name: str, table: str, where: str) -> ColumnSpec:
         hide=bool(raw.get("hide", False)),
         kind=str(raw.get("kind", "")),
         link=str(raw.get("link", "")),
+        about=str(raw.get("about", "")),
     )
 
 

@@ -22,6 +22,8 @@ from k3repro.store import weakest
 __all__ = ["Citation", "Queryable", "Result", "Sources"]
 
 _NO_VIEW = re.compile(r"Catalog Error: Table with name \S+ does not exist")
+# A level of confidence names a bound as p99 names a quantile.
+_LEVEL = re.compile(r"\((?:one-sided, )?(?:90|95|99) %\)")
 _COUNTS = {
     "n": "n",
     "n_requests": "requests",
@@ -165,6 +167,7 @@ class Sources:
                 where=where,
                 fix="Read it from a column, or count rows; units may be converted.",
             )
+        self._check_heads(query, where)
         rows = [_plain_row(row, name) for row in self._rows(query)]
         if not rows and not query.empty:
             raise GateFailed(
@@ -187,6 +190,17 @@ class Sources:
             if query.empty and _NO_VIEW.match(error.what):
                 return []
             raise
+
+    def _check_heads(self, query: Query, where: str) -> None:
+        """Heads of tables are bound to nothing, so they hold no number but the level of a bound."""
+        for spec in query.columns.values():
+            for text in (_LEVEL.sub("", spec.label), spec.unit, spec.about):
+                if written := self.grammar.numbers(text):
+                    raise GateFailed(
+                        f"column {spec.name} is described with {written[0]!r}",
+                        where=where,
+                        fix="Say it in words, or return it in a column.",
+                    )
 
     def cite(self, row: Mapping[str, Any], spec: ColumnSpec, where: str) -> Citation:
         """The artifacts behind one cell.

@@ -88,11 +88,20 @@ def _table(
         "data-rows": rows_digest(rows),
     }
     head = _head(result, rows, chosen)
+    wholes = [merge_citations(row_cites) for row_cites in cited]
+    common = merge_citations(wholes) if wholes else None
     body = "".join(
-        _row(sources, result, row, chosen, row_cites, base)
-        for row, row_cites in zip(rows, cited, strict=True)
+        _row(sources, result, row, chosen, row_cites, whole, "" if whole == common else _cites(whole), base)
+        for row, row_cites, whole in zip(rows, cited, wholes, strict=True)
     )
-    return f"<table{attributes(pairs)}>\n{{caption}}<thead>{head}</thead>\n<tbody>\n{body}</tbody></table>"
+    said = _cites(common) if common else ""
+    return (
+        f"<table{attributes(pairs)}>\n{{caption}}<thead>{head}</thead>\n<tbody{said}>\n{body}</tbody></table>"
+    )
+
+
+def _cites(cited: Citation) -> str:
+    return attributes(cell_attributes(cited))
 
 
 def row_citations(
@@ -120,7 +129,11 @@ def _head(result: Result, rows: Sequence[Mapping[str, Any]], columns: list[str])
 def _header(spec: ColumnSpec, numeric: bool) -> str:
     unit = f' <span class="k3-unit">({escape(spec.unit)})</span>' if spec.unit else ""
     right = numeric or spec.kind == "file"
-    pairs: dict[str, object] = {"class": "k3-number" if right else "", "data-column": spec.name}
+    pairs: dict[str, object] = {
+        "class": "k3-number" if right else "",
+        "data-column": spec.name,
+        "title": spec.about,
+    }
     return f'<th scope="col"{attributes(pairs)}>{escape(spec.label)}{unit}</th>'
 
 
@@ -134,14 +147,15 @@ def _row(
     row: Mapping[str, Any],
     columns: list[str],
     cites: list[Citation],
+    whole: Citation,
+    own: str,
     base: str,
 ) -> str:
-    whole = merge_citations(cites)
     cells = "".join(
         _cell(sources, result.query.column(name), row, cited, whole, base)
         for name, cited in zip(columns, cites, strict=True)
     )
-    return f"<tr{attributes(cell_attributes(whole))}>{cells}<td>{citation_badges(sources, cites)}</td></tr>\n"
+    return f"<tr{own}>{cells}<td>{citation_badges(sources, cites)}</td></tr>\n"
 
 
 def citation_badges(sources: Sources, cites: Sequence[Citation]) -> str:
@@ -151,7 +165,7 @@ def citation_badges(sources: Sources, cites: Sequence[Citation]) -> str:
 
 
 def merge_citations(cites: list[Citation]) -> Citation:
-    """The commonest citation of a row; cells that differ carry their own."""
+    """The commonest citation; a cell that differs from its row's, a row from its table's, carries its own."""
     counts = Counter(cites)
     return max(counts, key=lambda cited: (counts[cited], cited.seals))
 
@@ -170,7 +184,6 @@ def _cell(
         "class": "k3-number" if numeric else "",
         "data-value": machine_value(value) if numeric else "",
         **own,
-        "tabindex": "0" if numeric else "",
     }
     return f"<td{attributes(pairs)}>{cell_content(spec, row, base)}</td>"
 

@@ -84,9 +84,7 @@ def cell_attributes(cited: Citation) -> dict[str, object]:
 def badge(tier: str, basis: str = "") -> str:
     """A tier as a badge: colour, shape and the word itself."""
     text = f"{tier} from {basis}" if basis else tier
-    return (
-        f'<span class="k3-tier" data-tier="{escape(tier)}" data-basis="{escape(basis)}">{escape(text)}</span>'
-    )
+    return f'<span class="k3-tier" data-tier="{escape(tier)}">{escape(text)}</span>'
 
 
 def relation_badge(relation: str, query: str = "", where: Mapping[str, Any] | None = None) -> str:

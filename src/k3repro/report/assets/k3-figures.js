@@ -118,8 +118,10 @@
       spec.width = "container";
       spec.autosize = { type: "fit-x", contains: "padding" };
     }
+    const look = config();
+    if (box.clientWidth < 450) look.legend = { ...look.legend, direction: "vertical", columns: 1, labelLimit: box.clientWidth - 40 };
     const result = await window.vegaEmbed(target, spec, {
-      renderer: "svg", ast: true, config: config(), tooltip: true, mode: "vega-lite", actions: false,
+      renderer: "svg", ast: true, config: look, tooltip: true, mode: "vega-lite", actions: false,
     });
     if (!views.has(figure)) exports(figure);
     views.set(figure, { element: target, result });

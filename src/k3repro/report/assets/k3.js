@@ -24,9 +24,11 @@
     const table = element.closest("table");
     const head = table.tHead.rows[0].cells[element.cellIndex];
     const unit = head.querySelector(".k3-unit");
+    // Cell, row or body: the nearest that cites says all there is; nothing is inherited past it.
+    const cited = [element, element.closest("tr"), element.closest("tbody")].find((item) => item.dataset.artifacts);
     return {
-      ...element.closest("tr").dataset, ...element.dataset, query: table.dataset.query, column: head.dataset.column,
-      unit: unit ? unit.textContent.replace(/[()]/g, "") : "", id: (element.closest("[id]") || {}).id,
+      ...cited.dataset, ...element.dataset, query: table.dataset.query, column: head.dataset.column,
+      unit: unit ? unit.textContent.replace(/[()]/g, "") : "", about: head.title, id: (element.closest("[id]") || {}).id,
     };
   };
 
@@ -72,6 +74,7 @@
       card.append(" ", mark);
     }
     const list = make("dl");
+    if (fact.about) row(list, "formula", fact.about);
     if (fact.live !== undefined) row(list, "answer", "computed in this page from the laws below");
     else row(list, "sample", fact.n ? fact.n.replaceAll("=", " ") : "not stated by the query");
     const seals = (fact.artifacts || "").split(" ").filter(Boolean);
@@ -142,6 +145,8 @@
   };
   const later = () => { clearTimeout(timer); if (!pinned) timer = setTimeout(close, 180); };
 
+  // Cells take the focus only where there is a card to open.
+  for (const cell of document.querySelectorAll("table[data-query] td.k3-number[data-value]")) if (!cell.querySelector("a[download]")) cell.tabIndex = 0;
   for (const element of document.querySelectorAll("data.k3-value, table[data-query] td.k3-number[tabindex], .k3-cell[tabindex], output[data-live][tabindex]")) {
     if (!element.matches("td")) element.setAttribute("role", "button");
     element.setAttribute("aria-expanded", "false");
@@ -176,6 +181,7 @@
     [...table.tHead.rows[0].cells].forEach((head, index) => {
       const button = make("button", null, { type: "button", className: "k3-sort" });
       button.append(...head.childNodes);
+      if (head.title) button.title = head.title; // what takes the focus says how the column is computed
       head.append(button);
       button.addEventListener("click", () => {
         const next = { ascending: "descending", descending: "none" }[head.getAttribute("aria-sort")] || "ascending";
