@@ -26,6 +26,11 @@ from k3repro.store import Ledger, Store, open_untrusted_catalog
 __all__ = ["SiteAudit", "audit_site"]
 
 
+# Seconds for one step of the reader. After the last file it joins all; if that outlasts the bound, the last
+# file is refused, and with it every number that cites it.
+PATIENCE_S = 240.0
+
+
 @dataclass
 class SiteAudit:
     """What an audit of a site saw; `notes` are no findings but what a reader of the verdict must know."""
@@ -85,7 +90,9 @@ def audit_site(folder: Path, store: Store | None = None, *, alone: bool = False)
     current = {f"artifacts/{entry.body['file']}" for entry in state.current()}
     paths = sorted((folder / "artifacts").rglob("*.duckdb"))
     inputs_only = [path for path in paths if _relative(path, folder) not in current]
-    with open_untrusted_catalog([path for path in paths if path not in inputs_only]) as catalog:
+    with open_untrusted_catalog(
+        [path for path in paths if path not in inputs_only], timeout_s=PATIENCE_S
+    ) as catalog:
         audit.findings += catalog.findings
         audit.artifacts = len(catalog.documents)
         audit.findings += [
@@ -95,7 +102,7 @@ def audit_site(folder: Path, store: Store | None = None, *, alone: bool = False)
         files = {seal: (_relative(path, folder), path.stat().st_size) for seal, path in catalog.paths.items()}
         _verify(audit, catalog, files)
     if inputs_only:
-        with open_untrusted_catalog(inputs_only) as rest:
+        with open_untrusted_catalog(inputs_only, timeout_s=PATIENCE_S) as rest:
             audit.findings += rest.findings
             audit.artifacts += len(rest.documents)
             seals_of_site = set(catalog.documents) | set(rest.documents)

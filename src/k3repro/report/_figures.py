@@ -40,9 +40,10 @@ __all__ = [
 Drawer = Callable[[list[dict[str, Any]]], Any]
 VEGA_LITE = "v6.4"
 _SLIM = re.compile(
-    r' (?:(?:aria-label|aria-roledescription|aria-hidden|role|pointer-events)="[^"]*"|opacity="1"'
-    r'|stroke-dasharray="1,0"|transform="translate\(0,0\)")'
+    r' (?:(?:aria-label|aria-roledescription|aria-hidden|role|pointer-events)="[^"]*"|opacity="1"|x2="0"'
+    r'|y2="0"|font-family="system-ui, sans-serif"|stroke-dasharray="1,0"|transform="translate\(0,0\)")'
 )
+_FONT = "system-ui, sans-serif"  # of the theme; said once, on the drawing
 _UNPAINTED = re.compile(r'<path class="(?:background|foreground)" d="[^"]*"(?: display="none")?/>')
 
 
@@ -216,9 +217,8 @@ def svg_of(spec: dict[str, Any]) -> str:
         use_utc()
         try:
             svg = slim(vl_convert.vegalite_to_svg(drawn, vl_version=VEGA_LITE, allowed_base_urls=[]))
-            svg = svg.replace(
-                "<svg ", f"<svg{attributes({'role': 'img', 'aria-label': spec['description']})} ", 1
-            )
+            said = {"role": "img", "aria-label": spec["description"], "font-family": _FONT}
+            svg = svg.replace("<svg ", f"<svg{attributes(said)} ", 1)
         except ValueError as error:
             first = str(error).splitlines()[0]
             raise GateFailed(f"the chart does not compile: {first}", where="figure") from None
