@@ -6,8 +6,10 @@ All three send a script to the standard input of `sh -s`; nothing of a plan is e
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
+import signal
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,7 +89,9 @@ async def _spawn(argv: list[str], script: str, node: Node, timeout_s: float) -> 
     try:
         out, err = await asyncio.wait_for(process.communicate(script.encode()), timeout_s)
     except TimeoutError:
-        process.kill()
+        # The whole session: a child of the script would hold the pipes, and with them the wait.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
         raise _late(node, timeout_s) from None
     return Result(process.returncode or 0, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
