@@ -127,7 +127,8 @@ HAND_CONDITIONAL = {
     "block": lambda: 16 != 1,
     # bytes of decode steps fall from 150 users to 500, if prompts ride along
     "order.bandwidth": lambda: (
-        3_673 / 445 * (405.9e9 + 445 * 375 * 258_048) < 2_406 / 150 * (405.9e9 + 150 * 375 * 258_048)),
+        3_673 / 445 * (405.9e9 + 445 * 375 * 258_048) < 2_406 / 150 * (405.9e9 + 150 * 375 * 258_048)
+    ),
     "fit.mi325x.c0": lambda: _intercept([32, 64, 128, 256], [170.3, 312.5, 598.5, 1171.0]) - 26.65 > 0.1,
 }
 HAND_SUMMARY = {
