@@ -24,7 +24,7 @@ WITH fields AS (
          max(value) FILTER (section = 'wall' AND field = 'osl_high') AS osl_high,
          max(value) FILTER (section = 'wall' AND field = 'isl') AS isl,
          max(value) FILTER (section = 'wall' AND field = 'concurrency') AS concurrency
-  FROM spec_fields WHERE subject LIKE 'layouts/%' GROUP BY seal, subject
+  FROM spec_fields WHERE subject LIKE 'layouts/k3-2p2d-%' GROUP BY seal, subject
 ), failed AS (
   SELECT seal, context_tokens, highest_served FROM published_capacity_grid
   WHERE lowest_failed IS NOT NULL AND highest_served IS NOT NULL

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import random
@@ -147,3 +148,19 @@ def test_laws_outside_a_calculator_are_found(sources: Sources) -> None:
 def test_a_query_without_what_is_needed_is_refused(sources: Sources) -> None:
     with pytest.raises(InputError, match="returns no"):
         calculator_html(sources, "block-law-terms")
+
+
+def test_a_form_that_opens_without_an_answer_is_refused(sources: Sources) -> None:
+    """Layouts of another study once joined in: rows twice, the first of them without a reply length."""
+    rows = sources.result("calculator").rows
+    pairs = [(row["platform"], row["caching"]) for row in rows]
+    assert len(set(pairs)) == len(pairs) and all(row["default_reply"] for row in rows)
+    bare = Sources(sources.catalog, dict(sources.queries))
+    bare._results["calculator"] = dataclasses.replace(
+        sources.result("calculator"), rows=[{**rows[0], "default_reply": None}, *rows[1:]]
+    )
+    with pytest.raises(InputError, match="has no default_reply"):
+        calculator_html(bare, "calculator")
+    bare._results["calculator"] = dataclasses.replace(sources.result("calculator"), rows=[rows[0], *rows])
+    with pytest.raises(InputError, match="several rows are about"):
+        calculator_html(bare, "calculator")

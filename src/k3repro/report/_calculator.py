@@ -63,6 +63,13 @@ def calculator_html(sources: Sources, query: str) -> str:
         raise InputError(
             f"the calculator's query returns no {missing[0]}", where=place, fix="See docs/report.md."
         )
+    choices = [tuple(row[name] for name in _CHOICES) for row in result.rows]
+    if twice := next((each for each in choices if choices.count(each) > 1), None):
+        raise InputError(
+            f"several rows are about {' and '.join(map(str, twice))}", where=place, fix="One row a choice."
+        )
+    if bare := next((d for *_, d, free in _INPUTS if d and not free and result.rows[0][d] is None), ""):
+        raise InputError(f"the first row has no {bare}", where=place, fix="A form opens with an answer.")
     fields = "".join(_choice(result.rows, name, result.query.column(name).label) for name in _CHOICES)
     fields += "".join(_input(result.rows[0], *entry) for entry in _INPUTS)
     answers = "".join(
