@@ -21,7 +21,9 @@ HOSTS = [
     "deb." + "debian.org",
     "security." + "debian.org",
 ]
-PATHS = re.compile(r"(?<![\w.<>~|-])/(?:root|work|opt)/[a-z]")
+PATHS = re.compile(
+    r"(?<![\w.<>~|-])/(?:root|work|opt)/(?!vllm_cache\b)[a-z]"
+)  # that one is inside the container
 
 
 def tracked() -> list[Path]:

@@ -33,6 +33,14 @@ def browser() -> Iterator[Any]:
         launched.close()
 
 
+def expect(locator: Any) -> Any:
+    """Playwright's waiting assertion; its wait_for_function evaluates text, which the pages' policy forbids."""
+    from playwright.sync_api import expect as waiting
+
+    waiting.set_options(timeout=30_000)
+    return waiting(locator)
+
+
 def visit(browser: Any, url: str, scheme: str = "light", width: int = 1280) -> tuple[Any, list[str]]:
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page, heard = context.new_page(), []
@@ -40,9 +48,8 @@ def visit(browser: Any, url: str, scheme: str = "light", width: int = 1280) -> t
     page.on("pageerror", lambda error: heard.append(str(error)))
     page.on("request", lambda request: heard.append(request.url) if outside(request.url) else None)
     page.goto(url)
-    page.wait_for_function(
-        "!document.querySelector('.k3-figure') || document.querySelector('.vega-embed svg .role-axis-label')"
-    )
+    if page.locator(".k3-figure").count():
+        expect(page.locator(".vega-embed svg .role-axis-label").first).to_be_attached()
     return page, heard
 
 
@@ -64,10 +71,7 @@ def test_charts_follow_the_colour_scheme_without_leaving_views(browser: Any, bui
     page.wait_for_selector(".vega-embed .role-axis-label text", state="attached")
     light = page.evaluate("document.querySelector('.vega-embed .role-axis-label text').getAttribute('fill')")
     page.click("label[title='Switch to dark']")
-    page.wait_for_function(
-        f"(document.querySelector('.vega-embed .role-axis-label text') || document.body).getAttribute('fill') != '{light}'"
-        " && document.querySelector('.vega-embed .role-axis-label text')"
-    )
+    expect(page.locator(".vega-embed .role-axis-label text").first).not_to_have_attribute("fill", light)
     assert page.evaluate("document.querySelectorAll('.k3-chart .vega-embed svg').length") == 1
     assert page.evaluate("document.querySelector('.k3-static').hidden") and heard == []
     label = page.evaluate(
@@ -107,18 +111,15 @@ def test_switches_choose_rows_scales_and_small_charts(browser: Any, built: Path)
     marks = figure.locator(".vega-embed .mark-symbol.role-mark path")
     assert marks.count() == 5
     figure.locator("select").select_option("Prefill")
-    page.wait_for_function(
-        "document.querySelectorAll('figure')[1].querySelectorAll('.vega-embed .mark-symbol.role-mark path').length == 2"
-    )
+    expect(marks).to_have_count(2)
     figure.locator("select").select_option("")
     figure.get_by_role("button", name="side by side: act").click()
-    page.wait_for_function(
-        "document.querySelectorAll('figure')[1].querySelectorAll('.vega-embed .mark-symbol.role-mark').length == 2"
-    )
-    figure.get_by_role("button", name="logarithmic x axis").click()
-    page.wait_for_function(
-        "document.querySelectorAll('figure')[1].querySelector('[aria-label*=\"log scale\"]')"
-    )
+    expect(figure.locator(".vega-embed .mark-symbol.role-mark")).to_have_count(2)
+    log = figure.get_by_role("button", name="logarithmic x axis")
+    assert log.get_attribute("aria-pressed") == "true", "the chart itself asks for it"
+    log.click()
+    expect(log).to_have_attribute("aria-pressed", "false")
+    expect(figure.locator("[aria-label*='Reply length'][aria-label*='linear scale']").first).to_be_attached()
     assert heard == []
     page.context.close()
 
