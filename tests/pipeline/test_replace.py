@@ -27,3 +27,11 @@ def test_only_what_is_not_an_observation_is_replaced(project: Project, serve: di
     assert project.store.find("tiny@twin:a").seal == new
     assert supersede_older(STAGE, receipts, project.store, "again") == []
     assert not project.store.verify()
+
+
+def test_what_another_serve_gave_is_not_replaced(project: Project) -> None:
+    """The gates of an intervention's restarts stand beside the gate of the first serve."""
+    project.seal("twin:a", [1.0], {**TWIN, "id": "serve-1"})
+    new = project.seal("twin:a", [1.0, 2.0], {**TWIN, "id": "serve-2"})
+    assert supersede_older(STAGE, [Receipt(new, "tiny", "twin:a")], project.store, "again") == []
+    assert len(project.store.artifacts("tiny", "twin:a")) == 2

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from k3repro.pipeline._job import Receipt
 from k3repro.pipeline._spec import Stage
-from k3repro.store import Store
+from k3repro.store import Artifact, Store
 
 # Repeats of an observation stand side by side: each is another serve or another day.
 OBSERVED = frozenset({"measured", "unverified"})
@@ -25,8 +25,14 @@ def supersede_older(stage: Stage, receipts: Sequence[Receipt], store: Store, rea
             continue
         new = store.find(receipt.seal)
         for old in store.artifacts(receipt.name, receipt.subject):
-            same = (old.producer, old.kind, old.tier) == (new.producer, new.kind, new.tier)
+            # Another serve's artifact (the gate of a restart) is not this one made again.
+            same = _identity(old) == _identity(new)
             if same and old.seal not in kept and new.tier not in OBSERVED:
                 store.supersede(old.seal, new.seal, reason)
                 replaced.append(old.seal)
     return replaced
+
+
+def _identity(artifact: Artifact) -> tuple[str, ...]:
+    serve = str(artifact.serve.get("id", "")) if artifact.serve else ""
+    return (artifact.producer, artifact.kind, artifact.tier, serve)
