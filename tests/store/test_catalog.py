@@ -141,3 +141,17 @@ def test_a_query_reads_the_catalog_and_nothing_else(store: Store) -> None:
             with pytest.raises(InputError):
                 catalog.query(sql)
     assert rows
+
+
+def test_serves_are_counted_through_inputs_and_never_twice(store: Store) -> None:
+    first, again, other = (
+        seal_sweep(store, n, dataclasses.replace(HEADER, parameters={"n": n}, serve={"id": serve}))
+        for n, serve in ((4, "serve-1"), (6, "serve-1"), (8, "serve-2"))
+    )
+    same = store.derive(mean_wall, [first, again])
+    both = store.derive(mean_wall, [first, other])
+    typed = store.transcribe("walls", "a", {"document": "x"}, LAW, [{"id": "a", "slope": 1}])
+    rows = store.catalog().query("SELECT seal, serves FROM artifacts ORDER BY seal")
+    counted = {row["seal"]: row["serves"] for row in rows}
+    assert counted[first.seal] == 1 and counted[same.seal] == 1 and counted[both.seal] == 2
+    assert counted[typed.seal] is None

@@ -6,10 +6,7 @@ from collections.abc import Sequence
 
 from k3repro.pipeline._job import Receipt
 from k3repro.pipeline._spec import Stage
-from k3repro.store import Artifact, Store
-
-# Repeats of an observation stand side by side: each is another serve or another day.
-OBSERVED = frozenset({"measured", "unverified"})
+from k3repro.store import OBSERVED, Artifact, Store
 
 
 def supersede_older(stage: Stage, receipts: Sequence[Receipt], store: Store, reason: str) -> list[str]:

@@ -18,7 +18,7 @@ import duckdb
 
 from k3repro.report._grammar import Grammar
 
-__all__ = ["Literal", "literals"]
+__all__ = ["literals"]
 
 _GIVES_ARGUMENTS = {  # besides everything with one argument
     "coalesce", "ifnull", "nvl", "nullif", "if", "greatest", "least", "error", "case",
@@ -40,10 +40,8 @@ _EXTRACTS = {
 _PATTERNS = {"replace", "regexp_replace"}  # text, pattern, replacement
 _SERIES = {"range", "generate_series", "unnest", "repeat", "repeat_row", "generate_subscripts"}
 
-Literal = str  # as the query spells it
 
-
-def literals(sql: str, grammar: Grammar) -> list[Literal]:
+def literals(sql: str, grammar: Grammar) -> list[str]:
     """What a query writes where a cell could show it; empty for SQL that is no SELECT (refused elsewhere)."""
     return [text for text in _yields(sql) if grammar.numbers(text)]
 

@@ -12,7 +12,7 @@ from k3repro.store._run import Run
 from k3repro.store._schema import Column, Header, Schema, Table
 from k3repro.store._state import Withdrawal
 from k3repro.store._store import Store
-from k3repro.store._tier import REAL_EVIDENCE, TWIN_MARK, WEAKEST_FIRST, tier_of, weakest
+from k3repro.store._tier import OBSERVED, REAL_EVIDENCE, TWIN_MARK, WEAKEST_FIRST, tier_of, weakest
 from k3repro.store._untrusted import (
     UntrustedArtifact,
     UntrustedCatalog,
@@ -21,6 +21,7 @@ from k3repro.store._untrusted import (
 )
 
 __all__ = [
+    "OBSERVED",
     "REAL_EVIDENCE",
     "TWIN_MARK",
     "WEAKEST_FIRST",

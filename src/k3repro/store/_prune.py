@@ -13,11 +13,10 @@ from k3repro.errors import InputError
 from k3repro.store._findings import Finding
 from k3repro.store._ledger import Entry
 from k3repro.store._state import State
+from k3repro.store._tier import OBSERVED
 
 if TYPE_CHECKING:
     from k3repro.store._store import Store
-
-_OBSERVED = ("measured", "unverified")
 
 
 def prunable(state: State) -> list[Entry]:
@@ -31,7 +30,7 @@ def _needed(state: State) -> set[str]:
     observed = {
         seal
         for seal, entry in state.seals.items()
-        if entry.body["tier"] in _OBSERVED or entry.body["basis"] in _OBSERVED
+        if entry.body["tier"] in OBSERVED or entry.body["basis"] in OBSERVED
     }
     found, waiting = set[str](), [seal for seal in state.seals if seal in current | observed]
     while waiting:

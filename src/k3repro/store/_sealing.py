@@ -22,14 +22,12 @@ from k3repro.store._duck import write_file
 from k3repro.store._environment import environment
 from k3repro.store._files import disk_errors, file_sha256, locked, publish
 from k3repro.store._schema import Header, Schema, canonical_json
-from k3repro.store._tier import TWIN_MARK, tier_of, weakest
+from k3repro.store._tier import OBSERVED, TWIN_MARK, tier_of, weakest
 from k3repro.store._vectors import Batch
 
 if TYPE_CHECKING:
     from k3repro.store._store import Store
 
-# A new observation stands beside older ones; anything that can be made again replaces what it made before.
-_OBSERVED = frozenset({"measured", "unverified"})
 _LEDGER_FIELDS = ("data", "name", "subject", "tier", "basis", "run_id", "clock", "inputs")
 
 
@@ -179,7 +177,7 @@ def _chain(store: Store, artifact: Artifact, sha256: str, size: int) -> None:
 
 def _replaced(store: Store, artifact: Artifact) -> Iterator[Artifact]:
     """Current artifacts whose place this one takes: the same producer, subject and parameters, made again."""
-    if artifact.tier in _OBSERVED:
+    if artifact.tier in OBSERVED:
         return
     for old in store.artifacts(artifact.name, artifact.subject):
         same = all(

@@ -10,6 +10,8 @@ REAL_EVIDENCE = frozenset({"build_info", "metrics", "startup_lines"})
 # Weakest first. `config` is exact text, so it never weakens anything; `unverified` may be whatever it is.
 WEAKEST_FIRST = ("unverified", "simulated", "published", "measured", "config")
 TIERS = (*WEAKEST_FIRST, "derived")
+# Each of these is another serve or another day: a later one never takes the place of an earlier one.
+OBSERVED = frozenset({"measured", "unverified"})
 
 
 def tier_of(facts: Mapping[str, Any]) -> str:
