@@ -149,7 +149,7 @@ def test_serves_are_counted_through_inputs_and_never_twice(store: Store) -> None
         for n, serve in ((4, "serve-1"), (6, "serve-1"), (8, "serve-2"))
     )
     same = store.derive(mean_wall, [first, again])
-    both = store.derive(mean_wall, [first, other])
+    both = store.derive(mean_wall, [first, other], parameters={"scale": 2.0})
     typed = store.transcribe("walls", "a", {"document": "x"}, LAW, [{"id": "a", "slope": 1}])
     rows = store.catalog().query("SELECT seal, serves FROM artifacts ORDER BY seal")
     counted = {row["seal"]: row["serves"] for row in rows}
