@@ -15,21 +15,10 @@ from hypothesis import strategies as st
 
 from k3repro.errors import InputError, MissingExtra, UsageError
 from k3repro.probes import run_probe
-from k3repro.probes.agentic import (
-    AXES,
-    Corpus,
-    Session,
-    Turn,
-    command,
-    drive,
-    generate,
-    ingest,
-    pre_gate,
-    profile_names,
-    read_corpus,
-)
+from k3repro.probes.agentic import AXES, command, drive, ingest, pre_gate
 from k3repro.probes.agentic.tables import active_s, summarise
 from k3repro.store import Store
+from k3repro.workload import Corpus, Session, Turn, generate, profile_names, read_corpus
 
 
 @pytest.mark.parametrize("name", profile_names())
@@ -125,14 +114,14 @@ def test_mooncake_lines_of_one_session_are_joined_and_text_is_counted_as_dropped
     [
         ("{", "not JSON"),
         ("[1]", "not a JSON object"),
-        ('{"x": 1}', "neither a Weka nor a Mooncake trace"),
+        ('{"x": 1}', "no trace that is known here"),
         ('{"requests": 3}', "not a list of objects"),
         ('{"requests": [{"in": 0, "out": 1}]}', "in is 0"),
         ('{"requests": [{"in": 5, "out": true}]}', "out is True"),
         ('{"requests": [{"in": 5, "out": 1, "think_time": -1}]}', "is not a time"),
         ('{"requests": [{"in": 5, "out": 1, "t": NaN}]}', "is not a time"),
         ('{"requests": [{"in": 5, "out": 1, "hash_ids": ["a"]}]}', "not a list of whole numbers"),
-        ('{"requests": []}', "no trace that can be replayed"),
+        ('{"requests": []}', "nothing that can be replayed"),
     ],
 )
 def test_bad_traces_are_named_in_one_line(tmp_path: Path, text: str, what: str) -> None:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from k3repro.errors import InputError
-from k3repro.probes.agentic.corpus import Corpus, profile
+from k3repro.workload import Corpus, profile
 
 __all__ = ["AXES", "Axis", "pre_gate"]
 

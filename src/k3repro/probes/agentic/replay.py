@@ -20,15 +20,14 @@ from typing import Any
 from k3repro.client import REQUESTS_TABLE, Request, RequestRecord, run_wave
 from k3repro.errors import UsageError
 from k3repro.probes._session import Session as ProbeSession
-from k3repro.probes.agentic.corpus import Corpus, Session, generate, profile
 from k3repro.probes.agentic.gate import AXES, Axis, pre_gate
-from k3repro.probes.agentic.readers import read_corpus
 from k3repro.probes.agentic.tables import CUT, REPLAY_TABLE, TURNS_TABLE, WARMUP, WINDOW, summarise
 from k3repro.probes.agentic.text import Writer
 from k3repro.probes.plan import Rung
 from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
 from k3repro.store import Schema
 from k3repro.units import order_free_sum
+from k3repro.workload import Corpus, Session, generate, profile, read_corpus
 
 NAME = "agentic"
 PERFORMANCE = True

@@ -1,6 +1,4 @@
-"""A replay corpus: sessions of turns with input, output, think time and which blocks of the prompt are
-reused.
-"""
+"""Agentic corpora generated from a declared profile: turns, sizes, think times and reused blocks."""
 
 from __future__ import annotations
 
@@ -8,70 +6,14 @@ import math
 import random
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
 from k3repro.errors import UsageError
+from k3repro.workload._sessions import Corpus, Session, Turn
 
-__all__ = ["Corpus", "Session", "Turn", "generate", "profile", "profile_names"]
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """One request: think time before it in seconds, tokens in and out, ids of the blocks its prompt
-    consists of.
-    """
-
-    delay_s: float
-    isl: int
-    osl: int
-    blocks: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """Turns in order; block ids mean the same text within this session only."""
-
-    name: str
-    turns: tuple[Turn, ...]
-
-    def reused(self, index: int) -> int:
-        """Leading blocks of a turn that the turn before had too: what a prefix cache can serve at best."""
-        if index == 0:
-            return 0
-        before, now = self.turns[index - 1].blocks, self.turns[index].blocks
-        return next(
-            (k for k, (a, b) in enumerate(zip(before, now, strict=False)) if a != b),
-            min(len(before), len(now)),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Corpus:
-    """Sessions, their block size in tokens, where they come from, and what was left out of the source and
-    why.
-    """
-
-    name: str
-    block_size: int
-    sessions: tuple[Session, ...]
-    dropped: tuple[tuple[str, int], ...] = ()
-
-    @property
-    def turns(self) -> int:
-        """Turns of all sessions."""
-        return sum(len(session.turns) for session in self.sessions)
-
-    def within(self, longest: int) -> Corpus:
-        """Without the sessions of which a turn needs more than `longest` tokens; they are counted as
-        dropped.
-        """
-        kept = tuple(s for s in self.sessions if all(t.isl + t.osl <= longest for t in s.turns))
-        gone = len(self.sessions) - len(kept)
-        dropped = (*self.dropped, (f"longer than {longest} tokens", gone)) if gone else self.dropped
-        return Corpus(self.name, self.block_size, kept, dropped)
+__all__ = ["generate", "profile", "profile_names"]
 
 
 def _profiles() -> dict[str, dict[str, Any]]:
