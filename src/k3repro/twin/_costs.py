@@ -13,6 +13,7 @@ __all__ = ["Costs"]
 
 # A full decode graph replays in one launch; piecewise leaves attention (one launch a layer and more) to the
 # host; without graphs every kernel is launched. Factors of `graph_ns`, the piecewise surplus.
+_LONGEST_SPAN, _DRIFT = 1024, 500
 _GRAPH = {"full": 0, "piecewise": 1, "none": 4}
 
 
@@ -26,11 +27,12 @@ class Costs:
         self._floor = max(1, platform.step_ns + change * platform.graph_ns)
         self._sequence = platform.step_sequence_ns
         self._context_ps = platform.step_context_ps
+        self._longest_ps = platform.step_longest_ps if platform.kv_splits == "one" else 0
         self._reference = platform.c0_prompt_tokens
 
     def decode_step(self, running: int, context: int, longest: int = 0) -> int:
         """One decode step of the pool: `running` sequences, `context` tokens in the fullest lane, `longest`
-        in the longest sequence.
+        in the longest sequence, which costs time only where one KV split makes the step wait for it.
 
         The wall law was measured at `c0_prompt_tokens` of context, so only what lies above costs extra.
         """
@@ -38,8 +40,22 @@ class Costs:
         if context > self._reference:
             cost += (context - self._reference) * self._context_ps // 1000
         if longest > self._reference:
-            cost += (longest - self._reference) * self._platform.step_longest_ps // 1000
+            cost += (longest - self._reference) * self._longest_ps // 1000
         return cost
+
+    @property
+    def waits_for_longest(self) -> bool:
+        """Whether the longest sequence changes what a step costs."""
+        return bool(self._longest_ps)
+
+    def steady_steps(self, cost: int, fullest: int, context: int, longest: int) -> int:
+        """Decode steps until growing contexts change the cost of a step by one part in `_DRIFT`, at most
+        `_LONGEST_SPAN`; `fullest` sequences grow in the lane with most tokens.
+        """
+        slope = fullest * self._context_ps if context + fullest * _LONGEST_SPAN > self._reference else 0
+        if longest + _LONGEST_SPAN > self._reference:
+            slope += self._longest_ps
+        return min(_LONGEST_SPAN, max(1, cost * 1000 // (slope * _DRIFT))) if slope else _LONGEST_SPAN
 
     def prefill_step(self, tokens: int, pairs: int = 0) -> int:
         """One prefill step of the pool over `tokens` tokens of all lanes, which attend to `pairs` others."""

@@ -23,10 +23,6 @@ from k3repro.twin._pool import Pool
 __all__ = ["DecodePool"]
 
 _PRUNE_AT = 4096
-# Context grows by a token a step; a span this long keeps that within thousandths of a step's cost.
-_LONGEST_SPAN = 1024
-# Where a token of context costs microseconds, that takes shorter ones.
-_SHORT_SPAN = 64
 
 
 class DecodePool:
@@ -48,7 +44,8 @@ class DecodePool:
         self.leaving = 0
         self.epoch = 0
         self._slots = platform.max_num_seqs
-        self._by_longest = bool(platform.step_longest_ps)
+        self._by_longest = costs.waits_for_longest
+        self._longest: list[tuple[int, int, Flight]] = []
         self._pages = pages
         self._costs = costs
         self._jitter = jitter
@@ -191,6 +188,8 @@ class DecodePool:
         self.lane_running[lane] += 1
         self._base[lane] += flight.prompt_tokens - flight.first_step
         heapq.heappush(self._finishes, (flight.finish_step, flight.number, flight))
+        if self._by_longest:
+            heapq.heappush(self._longest, (flight.first_step - flight.prompt_tokens, flight.number, flight))
         self._plan_growth(flight)
 
     # ---- blocks
@@ -244,19 +243,30 @@ class DecodePool:
         if not self.running:
             self._span_steps, self._spans = [step], [(step, now, 1)]
             return None
-        context = max(base + count * step for base, count in zip(self._base, self.lane_running, strict=True))
-        longest = 0
-        if self._by_longest:
-            longest = step + max(flight.prompt_tokens - flight.first_step for _, _, flight in self._finishes)
-        cost = self._jitter.apply(self._costs.decode_step(self.running, context, longest))
+        context, fullest = max(
+            (base + count * step, count) for base, count in zip(self._base, self.lane_running, strict=True)
+        )
+        longest = self._longest_at(step) if self._by_longest else 0
+        expected = self._costs.decode_step(self.running, context, longest)
+        cost = self._jitter.apply(expected)
         self._span_steps.append(step)
         self._spans.append((step, now, cost))
         if len(self._spans) > _PRUNE_AT:
             self._prune()
-        until = min(self._finishes[0][0], step + (_LONGEST_SPAN if not self._by_longest else _SHORT_SPAN))
+        steady = self._costs.steady_steps(expected, fullest, context, longest)
+        until = min(self._finishes[0][0], step + steady)
         if self._grows:
             until = min(until, max(step + 1, self._grows[0][0]))
         return now + (until - step) * cost
+
+    def _longest_at(self, step: int) -> int:
+        """Tokens of the longest sequence that decodes; entries of those that left are dropped here."""
+        entries = self._longest
+        while True:
+            base, _, flight = entries[0]
+            if flight.state == DECODE and base == flight.first_step - flight.prompt_tokens:
+                return step - base
+            heapq.heappop(entries)
 
     def _prune(self) -> None:
         oldest = min(entry[2].first_step + len(entry[2].times) for entry in self._finishes)

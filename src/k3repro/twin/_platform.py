@@ -28,8 +28,10 @@ class Platform:
     The expert all-to-all keeps the lanes of a pool in lockstep, so a step has one cost (`_costs.py`).
     `graph` is the decode graph mode (full, piecewise, none), `native_graph` that of the calibration;
     `readback` the barrier of a handoff (multi, single, fence, off); `defect` switches defects on
-    (`NAME=RATE`, comma between; `k3repro twin defects` lists them). `step_longest_ps` and `prefill_pair_fs`
-    are off (0): no cell of the calibration shows them, the fidelity table says what others would need.
+    (`NAME=RATE`, comma between; `k3repro twin defects` lists them). `kv_splits` is how decode attention cuts
+    the cache of a sequence: with `one` split a step waits for its longest sequence (`step_longest_ps` a
+    token); with as many as the engine has `chosen` it pays for the tokens of its fullest lane alone
+    (`step_context_ps` a token, paid in both modes). Prefill pays `prefill_pair_fs` a pair of tokens.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Platform:
     heap_bytes: int
     room_bytes: int
     readback: str = "multi"
+    kv_splits: str = "one"
     defect: str = ""
     step_longest_ps: int = 0
     prefill_pair_fs: int = 0
@@ -120,6 +123,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "graph": ("full", "piecewise", "none"),
     "native_graph": ("full", "piecewise", "none"),
     "readback": ("multi", "single", "fence", "off"),
+    "kv_splits": ("one", "chosen"),
 }
 
 
