@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from k3repro.errors import InputError, K3Error
+from k3repro.observed import Watch
 from k3repro.store._artifact import Artifact
 from k3repro.store._canonical import data_digest
 from k3repro.store._policy import row_values
@@ -75,10 +76,11 @@ def bound_parameters(function: Callable[..., Any], parameters: Mapping[str, Any]
 
 def produce(
     function: Callable[..., Rows], inputs: Sequence[Artifact], parameters: Mapping[str, Any]
-) -> dict[str, Batch]:
-    """Run a producer; its rows as vectors in key order."""
-    declared = derivation_of(function)
-    return payload_of(function(inputs, **parameters), declared.schema, declared.producer)
+) -> tuple[dict[str, Batch], frozenset[str]]:
+    """Run a producer: its rows as vectors in key order, and what it was seen to do (`k3repro.observed`)."""
+    declared, watch = derivation_of(function), Watch()
+    payload = payload_of(function(inputs, **parameters), declared.schema, declared.producer)
+    return payload, watch.seen()
 
 
 def payload_of(rows: Rows, schema: Schema, where: str) -> dict[str, Batch]:
@@ -132,15 +134,23 @@ def recompute(
     """
     function = installed_producer(artifact.producer, packages)
     try:
-        payload = produce(function, inputs, artifact.parameters)
+        payload, seen = produce(function, inputs, artifact.parameters)
     except K3Error as error:
         raise InputError(f"its producer refuses: {error}") from None
     except Exception as error:
         raise InputError(f"its producer fails: {type(error).__name__}: {error}") from None
     schema = derivation_of(function).schema
     if payload_digest(schema, payload) == artifact.data:
-        return None
+        return unobserved(seen, artifact)
     return _difference(schema, payload, artifact)
+
+
+def unobserved(seen: Iterable[str], artifact: Artifact) -> str | None:
+    """What was seen of a producer and stands nowhere in its artifact."""
+    missing = sorted(set(seen) - set(artifact.document.get("observed", ())))
+    if not missing:
+        return None
+    return f"its producer ran something {', '.join(missing)}, and it says derived from {artifact.basis}"
 
 
 def _difference(schema: Schema, payload: Mapping[str, Batch], artifact: Artifact) -> str:

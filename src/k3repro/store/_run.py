@@ -6,12 +6,13 @@ import fcntl
 import json
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from k3repro.errors import InputError, StoreError
+from k3repro.observed import Watch
 from k3repro.store._code import code_hash
 from k3repro.store._files import disk_errors, write_atomic
 from k3repro.store._policy import as_time, row_values
@@ -21,7 +22,7 @@ from k3repro.store._vectors import Batch, sorted_batch
 
 if TYPE_CHECKING:
     from k3repro.store._artifact import Artifact
-    from k3repro.store._store import Store
+    from k3repro.store._redact import Redactor
 
 
 def identity_of(header: Header) -> dict[str, Any]:
@@ -40,13 +41,22 @@ def identity_hash(identity: Mapping[str, Any]) -> str:
 class Run:
     """Waves committed so far survive kill -9; `begin` with the same header resumes after them."""
 
-    def __init__(self, store: Store, header: Header, schema: Schema) -> None:
-        self._store = store
+    def __init__(
+        self,
+        root: Path,
+        redactor: Redactor,
+        header: Header,
+        schema: Schema,
+        publish: Callable[[Run, Mapping[str, Any]], Artifact],
+    ) -> None:
+        self._root, self._redactor, self._publish = root, redactor, publish
+        self._watch = Watch()
+        self._seen = frozenset[str]()  # by the processes that began this run
         self.header = header
         self.schema = schema
         self.serve: dict[str, Any] = dict(header.serve)
         self.code = code_hash(header.producer.partition(":")[0])
-        self.folder = store.root / ".wip" / f"{header.name}-{identity_hash(identity_of(header))}"
+        self.folder = root / ".wip" / f"{header.name}-{identity_hash(identity_of(header))}"
         self._waves: list[str] = []
         self._columns: dict[str, dict[str, list[Any]]] = {
             t.name: {c.name: [] for c in t.columns} for t in schema.tables
@@ -60,6 +70,11 @@ class Run:
     def waves(self) -> tuple[str, ...]:
         """Names of the waves committed so far, in order."""
         return tuple(self._waves)
+
+    @property
+    def observed(self) -> frozenset[str]:
+        """What was seen while this run was open (`k3repro.observed`), here or before it was resumed."""
+        return self._seen | self._watch.seen()
 
     def commit(self, wave: str, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
         """Append the rows of one wave as one fsynced segment; all of it is kept, or none.
@@ -76,9 +91,10 @@ class Run:
                 "this wave is already committed", where=where, fix="Skip the names in run.waves."
             )
         # Facts first: the node names in them are then known when the rows are redacted.
-        serve = self._store.redactor.value(plain(self.serve, f"serve facts of {self.header.name}"))
+        serve = self._redactor.value(plain(self.serve, f"serve facts of {self.header.name}"))
         columns = {name: self._canonical(name, rows, where) for name, rows in tables.items()}
-        self._append({"wave": wave, "tables": columns, "serve": serve})
+        seen = {"observed": sorted(self.observed)} if self.observed else {}
+        self._append({"wave": wave, "tables": columns, "serve": serve, **seen})
         self._adopt(wave, columns)
 
     def rows(self, table: str) -> list[dict[str, Any]]:
@@ -98,9 +114,7 @@ class Run:
             StoreError: the disk is full or an input is withdrawn; the run is kept and can be resumed.
         """
         self._require_open()
-        artifact = self._store._seal(
-            self, {"ok": True, "reasons": [], **plain(dict(verdict or {}), "verdict")}
-        )
+        artifact = self._publish(self, {"ok": True, "reasons": [], **plain(dict(verdict or {}), "verdict")})
         self._discard()
         return artifact
 
@@ -110,7 +124,7 @@ class Run:
         write_atomic(
             self.folder / "quarantine.json", json.dumps({"reason": reason}, ensure_ascii=False).encode()
         )
-        target = _free(self._store.root / ".quarantine" / self.folder.name)
+        target = _free(self._root / ".quarantine" / self.folder.name)
         with disk_errors(target):
             target.parent.mkdir(parents=True, exist_ok=True)
             self.folder.rename(target)
@@ -137,7 +151,7 @@ class Run:
         table = self.schema.table(name)
         values = [row_values(row, table, where) for row in rows]
         if self.header.kind in ("probe", "bring-up"):
-            redact = self._store.redactor.text
+            redact = self._redactor.text
             texts = [i for i, c in enumerate(table.columns) if c.type == "VARCHAR"]
             for row in values:
                 for i in texts:
@@ -201,6 +215,7 @@ class Run:
         self.run_id = str(segments[0]["run_id"])
         for segment in segments[1:]:
             self.serve = {**self.serve, **segment["serve"]}
+            self._seen |= frozenset(segment.get("observed", ()))
             self._adopt(segment["wave"], segment["tables"])
 
     def _discard(self) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from k3repro.errors import ArtifactCorrupt, InputError, StoreError
+from k3repro.observed import SIMULATED
 from k3repro.store._artifact import Artifact
 from k3repro.store._canonical import FORMAT, seal_digest
 from k3repro.store._derive import payload_digest
@@ -22,7 +23,7 @@ from k3repro.store._duck import write_file
 from k3repro.store._environment import environment
 from k3repro.store._files import disk_errors, file_sha256, locked, publish
 from k3repro.store._schema import Header, Schema, canonical_json
-from k3repro.store._tier import OBSERVED, TWIN_MARK, tier_of, weakest
+from k3repro.store._tier import OBSERVED, TWIN_MARK, basis_of, tier_of
 from k3repro.store._vectors import Batch
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Draft:
     payload: Mapping[str, Batch]
     verdict: Mapping[str, Any]
     work: Path
+    observed: frozenset[str] = frozenset()
 
 
 def publish_draft(store: Store, draft: Draft) -> Artifact:
@@ -77,18 +79,20 @@ def _document(store: Store, draft: Draft) -> dict[str, Any]:
         "schema": draft.schema.as_json(),
         "rows": {t.name: len(draft.payload[t.name][t.key[0]]) for t in draft.schema.tables},
         "data": payload_digest(draft.schema, draft.payload),
+        **({"observed": sorted(draft.observed)} if draft.observed else {}),
     }
 
 
 def _tier(store: Store, draft: Draft) -> tuple[str, str]:
     header = draft.header
     if header.kind in ("probe", "bring-up"):
-        tier = "simulated" if _marked(draft.payload) else tier_of(draft.serve)
+        marked = SIMULATED in draft.observed or _marked(draft.payload)
+        tier = SIMULATED if marked else tier_of(draft.serve)
         return tier, tier
     if header.kind == "transcription":
         tier = _cited_tier(header.citation)
         return tier, tier
-    return "derived", weakest(store.find(seal).basis for seal in header.inputs)
+    return "derived", basis_of((store.find(seal).basis for seal in header.inputs), draft.observed)
 
 
 def _cited_tier(citation: Mapping[str, Any]) -> str:

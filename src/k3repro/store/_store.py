@@ -58,7 +58,8 @@ class Store:
         subject = self.redactor.text(header.subject)
         parameters = self.redactor.value(header.parameters)
         self._require_usable(header.inputs)
-        return Run(self, dataclasses.replace(header, subject=subject, parameters=parameters), schema)
+        header = dataclasses.replace(header, subject=subject, parameters=parameters)
+        return Run(self.root, self.redactor, header, schema, self._publish)
 
     def derive(
         self,
@@ -84,8 +85,8 @@ class Store:
             [a.seal for a in artifacts],
         )
         self._require_usable(header.inputs)
-        payload = produce(function, artifacts, values)
-        return self._seal_at_once(header, declared.schema, payload, verdict)
+        payload, seen = produce(function, artifacts, values)
+        return self._seal_at_once(header, declared.schema, payload, verdict, seen)
 
     def transcribe(
         self,
@@ -106,34 +107,30 @@ class Store:
         header = Header(
             name, subject, "transcription", "k3repro.store:transcribe", parameters or {}, citation=citation
         )
-        return self._seal_at_once(header, schema, payload_of(tables, schema, name), None)
+        return self._seal_at_once(header, schema, payload_of(tables, schema, name))
 
     def _seal_at_once(
-        self, header: Header, schema: Schema, payload: Any, verdict: Mapping[str, Any] | None
+        self,
+        header: Header,
+        schema: Schema,
+        payload: Any,
+        verdict: Mapping[str, Any] | None = None,
+        observed: frozenset[str] = frozenset(),
     ) -> Artifact:
         code = "" if header.kind == "transcription" else code_hash(header.producer.partition(":")[0])
         run_id = f"{header.name}-{identity_hash({**identity_of(header), 'code': code, 'nonce': ''})}"
         verdict = {"ok": True, "reasons": [], **plain(dict(verdict or {}), "verdict")}
         work = self.root / ".wip" / f".sealing-{os.getpid()}-{run_id}"
+        serve = dict(header.serve)
         return publish_draft(
-            self, Draft(header, schema, code, run_id, dict(header.serve), payload, verdict, work)
+            self, Draft(header, schema, code, run_id, serve, payload, verdict, work, observed)
         )
 
-    def _seal(self, run: Run, verdict: Mapping[str, Any]) -> Artifact:
+    def _publish(self, run: Run, verdict: Mapping[str, Any]) -> Artifact:
         serve = self.redactor.value(plain(run.serve, f"serve facts of {run.header.name}"))
-        return publish_draft(
-            self,
-            Draft(
-                run.header,
-                run.schema,
-                run.code,
-                run.run_id,
-                serve,
-                run.payload(),
-                verdict,
-                run.folder / "sealing",
-            ),
-        )
+        work, seen = run.folder / "sealing", run.observed
+        draft = Draft(run.header, run.schema, run.code, run.run_id, serve, run.payload(), verdict, work, seen)
+        return publish_draft(self, draft)
 
     def _require_usable(self, inputs: Iterable[str]) -> None:
         withdrawn = self.withdrawn()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from k3repro.observed import SIMULATED
+
 TWIN_MARK = "k3repro-twin"
 REAL_EVIDENCE = frozenset({"build_info", "metrics", "startup_lines"})
 # Weakest first. `config` is exact text, so it never weakens anything; `unverified` may be whatever it is.
@@ -30,6 +32,11 @@ def tier_of(facts: Mapping[str, Any]) -> str:
 def weakest(tiers: Iterable[str]) -> str:
     """The weakest of the given tiers: unverified, simulated, published, measured, config."""
     return min(tiers, key=WEAKEST_FIRST.index, default="unverified")
+
+
+def basis_of(inputs: Iterable[str], observed: Iterable[str]) -> str:
+    """The weakest basis of the inputs, and no more than `simulated` when a simulation was observed."""
+    return weakest([*inputs, *({SIMULATED} & set(observed))])
 
 
 def _texts(value: Any) -> Iterator[str]:

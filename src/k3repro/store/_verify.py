@@ -23,7 +23,7 @@ from k3repro.store._ledger import KINDS, Entry, is_entry_file
 from k3repro.store._prune import removal_findings
 from k3repro.store._schema import Schema
 from k3repro.store._state import State
-from k3repro.store._tier import tier_of, weakest
+from k3repro.store._tier import basis_of, tier_of
 
 if TYPE_CHECKING:
     from k3repro.store._store import Store
@@ -246,7 +246,8 @@ def _tier_findings(store: Store, document: Mapping[str, Any]) -> Iterator[str]:
         yield f"a transcription cannot be {tier}"
     elif kind in ("derivation", "audit"):
         seals = store.state().seals
-        wanted = weakest(str(seals[seal].body["basis"]) for seal in document["inputs"] if seal in seals)
+        inputs = (str(seals[seal].body["basis"]) for seal in document["inputs"] if seal in seals)
+        wanted = basis_of(inputs, document.get("observed", ()))
         if (tier, basis) != ("derived", wanted):
             yield f"says {tier} from {basis}, its inputs say derived from {wanted}"
 

@@ -10,7 +10,9 @@ import heapq
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
+from typing import Self
 
+from k3repro.observed import SIMULATED, note
 from k3repro.twin._costs import Costs
 from k3repro.twin._decode import DecodePool
 from k3repro.twin._defects import Defects
@@ -38,7 +40,11 @@ def _pairs(share: tuple[Flight, int]) -> int:
 
 
 class Core:
-    """Lanes, blocks, slots, queues and steps of one 2P2D serve."""
+    """Lanes, blocks, slots, queues and steps of one 2P2D serve. Making one marks the run as simulated."""
+
+    def __new__(cls, *_: object, **__: object) -> Self:
+        note(SIMULATED)
+        return super().__new__(cls)
 
     def __init__(self, platform: Platform, seed: int) -> None:
         self.platform = platform

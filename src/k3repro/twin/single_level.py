@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 from k3repro.errors import InputError
+from k3repro.observed import remembered
 from k3repro.twin.single import SingleNode
 from k3repro.twin.single_core import SingleCore
 
@@ -30,7 +30,7 @@ class Level:
         return ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)]
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def simulate_level(
     node: SingleNode, users: int, requests: int, isl: int, osl: int, *, shared: bool = False
 ) -> Level:
