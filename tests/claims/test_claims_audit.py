@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from k3repro.claims import HEDGES, audit_ledger, headline, read_ledger_text
 from k3repro.claims._compare import Outcome, compare
-from k3repro.claims._hedges import claimed_span
-from k3repro.claims._interval import Span
+from k3repro.printed import Span, claimed_span
 
 
 def verdicts(*claims: str, **options):

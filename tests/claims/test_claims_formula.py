@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from k3repro.claims import Span
 from k3repro.claims._formula import Measure, UnitMismatch, parse_formula
-from k3repro.claims._unit import parse_unit
 from k3repro.errors import InputError
+from k3repro.printed import parse_unit
 
 
 def measure(low, high=None, unit=""):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k3repro.claims import numerals
-from k3repro.claims._numerals import value_of
+from k3repro.printed import value_of
 
 
 def tokens(text):

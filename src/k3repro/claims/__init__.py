@@ -6,11 +6,8 @@ from k3repro.claims._coverage import Coverage, coverage
 from k3repro.claims._diff import Change, diff_ledgers, diff_sources
 from k3repro.claims._export import export_report
 from k3repro.claims._extract import Draft, draft_ledger
-from k3repro.claims._hedges import DECISION_WIDTH, HEDGES, NON_CLAIM_SHARE
-from k3repro.claims._interval import Span
 from k3repro.claims._ledger import LedgerError, read_ledger, read_ledger_text
 from k3repro.claims._library import Audit, Library, StoreSource
-from k3repro.claims._numerals import Numeral, numerals
 from k3repro.claims._record import audit_of_claims, seal_audits
 from k3repro.claims._render import audit_json, audit_lines, tree_lines, verdict_json
 from k3repro.claims._rules import RULES, rule_text
@@ -18,6 +15,7 @@ from k3repro.claims._sarif import sarif
 from k3repro.claims._skeleton import Skeleton, build_skeleton, read_skeleton, write_skeleton
 from k3repro.claims._source import Source, read_source, source_from_text
 from k3repro.claims.reading import finding_row, read_tables, read_transcription, seal_reading, step_rows
+from k3repro.printed import DECISION_WIDTH, HEDGES, NON_CLAIM_SHARE, Numeral, Span, numerals
 
 __all__ = [
     "DECISION_WIDTH",

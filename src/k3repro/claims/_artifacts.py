@@ -10,9 +10,9 @@ from typing import Any, Protocol
 from k3repro.claims._audit import Backing
 from k3repro.claims._claim import Binding, Claim
 from k3repro.claims._compare import Outcome, compare
-from k3repro.claims._interval import Span
 from k3repro.claims._ledger import LedgerError
 from k3repro.errors import K3Error
+from k3repro.printed import Span
 
 __all__ = ["ArtifactSource", "backer"]
 

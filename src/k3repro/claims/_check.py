@@ -7,10 +7,8 @@ from fractions import Fraction
 
 from k3repro.claims._claim import Claim, Ledger, Relation
 from k3repro.claims._compare import Outcome, compare
-from k3repro.claims._hedges import OPEN_HEDGES, VACUITY_FACTOR
-from k3repro.claims._interval import Span
-from k3repro.claims._unit import Unit
 from k3repro.errors import InputError
+from k3repro.printed import OPEN_HEDGES, VACUITY_FACTOR, Span, Unit
 
 __all__ = ["check_ledger"]
 

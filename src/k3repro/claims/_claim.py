@@ -8,10 +8,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from k3repro.claims._formula import Formula, Measure
-from k3repro.claims._hedges import claimed_span
-from k3repro.claims._interval import Span
-from k3repro.claims._numerals import MULTIPLIERS, NUMBER_WORDS, decimals_of, value_of
-from k3repro.claims._unit import Unit
+from k3repro.printed import MULTIPLIERS, NUMBER_WORDS, Span, Unit, claimed_span, decimals_of, value_of
 
 __all__ = ["KINDS", "Binding", "Claim", "Ledger", "Premise", "Relation", "Rule"]
 

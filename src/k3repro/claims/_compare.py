@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from k3repro.claims._hedges import DECISION_WIDTH
-from k3repro.claims._interval import Span
+from k3repro.printed import DECISION_WIDTH, Span
 
 __all__ = ["Outcome", "compare"]
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from k3repro.claims._claim import Ledger
-from k3repro.claims._hedges import NON_CLAIM_SHARE
 from k3repro.claims._ledger import LedgerError
 from k3repro.claims._skeleton import Skeleton
 from k3repro.claims._source import Source
+from k3repro.printed import NON_CLAIM_SHARE
 
 __all__ = ["Coverage", "coverage", "require_anchors"]
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from k3repro.capacity import Serving
 from k3repro.claims._flight import Flight, Inference
-from k3repro.claims._interval import Span
+from k3repro.printed import Span
 
 __all__ = ["Demand", "demands"]
 

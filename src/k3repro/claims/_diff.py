@@ -14,8 +14,8 @@ from typing import Any
 
 from k3repro.claims._audit import Verdict, audit_ledger
 from k3repro.claims._claim import Claim, Ledger
-from k3repro.claims._numerals import value_of
 from k3repro.claims._source import Located, Source
+from k3repro.printed import value_of
 
 __all__ = ["Change", "diff_ledgers", "diff_sources"]
 

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from keyword import iskeyword
 
-from k3repro.claims._hedges import HEDGES
 from k3repro.claims._source import Located, Source
-from k3repro.claims._unit import parse_unit
 from k3repro.errors import K3Error
+from k3repro.printed import HEDGES, parse_unit
 
 __all__ = ["Draft", "draft_ledger"]
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from k3repro.claims._hedges import HEDGES
-from k3repro.claims._interval import Span
 from k3repro.claims._ladder import Ladder, Level
+from k3repro.printed import HEDGES, Span
 
 __all__ = ["SLACK", "Flight", "Inference", "infer"]
 

@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from k3repro.claims._interval import INFINITY, Number, Span
-from k3repro.claims._unit import Unit, combine, parse_unit
 from k3repro.errors import InputError
+from k3repro.printed import INFINITY, Number, Span, Unit, combine, parse_unit
 
 __all__ = ["Formula", "Measure", "parse_formula"]
 

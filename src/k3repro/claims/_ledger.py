@@ -18,11 +18,9 @@ from typing import Any
 from k3repro.claims._check import check_ledger
 from k3repro.claims._claim import KINDS, Binding, Claim, Ledger, Premise, Relation, Rule
 from k3repro.claims._formula import parse_formula
-from k3repro.claims._hedges import HEDGES
-from k3repro.claims._numerals import numerals
 from k3repro.claims._rules import RULES
-from k3repro.claims._unit import DIMENSIONLESS, Unit, parse_unit
 from k3repro.errors import InputError, K3Error
+from k3repro.printed import DIMENSIONLESS, HEDGES, Unit, numerals, parse_unit
 
 __all__ = ["LedgerError", "read_ledger", "read_ledger_text"]
 

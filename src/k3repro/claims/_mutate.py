@@ -15,10 +15,8 @@ from fractions import Fraction
 from k3repro.claims._audit import Step, Verdict, audit_ledger
 from k3repro.claims._claim import Claim, Ledger
 from k3repro.claims._compare import Outcome
-from k3repro.claims._hedges import DECISION_WIDTH
-from k3repro.claims._numerals import NUMBER_WORDS
-from k3repro.claims._unit import parse_unit
 from k3repro.errors import InputError
+from k3repro.printed import DECISION_WIDTH, NUMBER_WORDS, parse_unit
 from k3repro.units import format_decimal
 
 __all__ = ["KINDS", "Mutant", "Study", "decidable", "mutate", "study"]

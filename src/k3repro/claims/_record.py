@@ -22,8 +22,8 @@ from k3repro.claims._rules import rule_text
 from k3repro.claims._skeleton import Bone, Skeleton
 from k3repro.claims._slips import short_number
 from k3repro.claims._tree import TREE_TEXT, Past, anchor, has_page, section_of, shown, tree_rows
-from k3repro.claims._unit import counted
 from k3repro.errors import K3Error
+from k3repro.printed import counted
 from k3repro.store import Artifact, Catalog, Column, Schema, Store, Table, derivation
 
 __all__ = ["CLAIMS_SCHEMA", "SKELETON_SCHEMA", "audit_of_claims", "seal_audits"]

@@ -8,12 +8,11 @@ from typing import Any
 
 from k3repro.claims._audit import VERDICTS, Backing, Step, Verdict, headline
 from k3repro.claims._claim import Claim, Ledger
-from k3repro.claims._interval import Span
 from k3repro.claims._library import Audit
 from k3repro.claims._rules import rule_text
 from k3repro.claims._slips import short_number
-from k3repro.claims._unit import counted
 from k3repro.errors import InputError
+from k3repro.printed import Span, counted
 
 __all__ = ["audit_json", "audit_lines", "counts", "show_interval", "span_of", "tree_lines", "verdict_json"]
 

@@ -7,10 +7,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from k3repro.claims._claim import Claim
-from k3repro.claims._hedges import OPEN_HEDGES
-from k3repro.claims._interval import Span
-from k3repro.claims._numerals import MULTIPLIERS
-from k3repro.claims._unit import counted
+from k3repro.printed import MULTIPLIERS, OPEN_HEDGES, Span, counted
 from k3repro.units import format_decimal, round_decimal
 
 __all__ = ["short_number", "smallest_change"]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 
-from k3repro.claims._numerals import Numeral, numerals
 from k3repro.errors import InputError
+from k3repro.printed import Numeral, numerals
 
 __all__ = ["Cell", "Located", "Source", "read_source", "source_from_text"]
 

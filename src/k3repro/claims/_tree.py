@@ -12,7 +12,7 @@ from k3repro.claims._claim import Claim, Ledger
 from k3repro.claims._render import show_interval, span_of
 from k3repro.claims._rules import rule_text
 from k3repro.claims._slips import short_number
-from k3repro.claims._unit import counted
+from k3repro.printed import counted
 
 __all__ = ["TREE_TEXT", "Past", "anchor", "has_page", "section_of", "shown", "tree_rows"]
 
