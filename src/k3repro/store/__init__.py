@@ -7,6 +7,7 @@ from k3repro.store._derive import derivation
 from k3repro.store._export import csv_text, export_artifact
 from k3repro.store._findings import Finding
 from k3repro.store._ledger import Entry, Ledger
+from k3repro.store._reads import READ_CELLS
 from k3repro.store._redact import Redactor, looks_secret
 from k3repro.store._run import Run
 from k3repro.store._schema import Column, Header, Schema, Table
@@ -22,6 +23,7 @@ from k3repro.store._untrusted import (
 
 __all__ = [
     "OBSERVED",
+    "READ_CELLS",
     "REAL_EVIDENCE",
     "TWIN_MARK",
     "WEAKEST_FIRST",
