@@ -42,6 +42,7 @@ _RULES: tuple[tuple[str, str | None], ...] = (
     ("self_attn.", None),
     ("linear_attn.", "gdn"),
     ("mamba.", "mamba2"),
+    ("mixer.", "mamba2"),
     ("self_attn_res_", "norms"),
     ("mlp_res_", "norms"),
     *(
@@ -185,6 +186,8 @@ class Bucketer:
             components[component].add(bucket)
         kept = {name: part for name, part in components.items() if part.tensors or name in _ALWAYS}
         unknown = tuple(sorted(self._unknown))
+        if self.model is not None:
+            findings += self.model.notes
         if unknown:
             findings.append(f"{len(unknown)} tensors have names no scheme knows, the first is {unknown[0]}")
         return Inventory(

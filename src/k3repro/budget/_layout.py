@@ -101,15 +101,15 @@ def weights_of(
 ) -> Weights:
     """Split an inventory for the solver; `resident` overrides the format experts are converted to at load.
 
-    On a platform that multiplies MXFP4 itself, MXFP4 experts stay as they are.
+    MXFP4 experts are converted on gfx942 only: other GPUs multiply MXFP4, or widen it inside the kernel.
 
     Raises:
         InputError: an unknown format.
     """
     parts = inventory.components
     experts = parts["routed_experts"]
-    native = platform is not None and platform.native_mxfp4 and model.routed_format == "mxfp4"
-    form = resident or (None if native else model.resident_format)
+    kept = platform is not None and platform.arch != "gfx942" and model.routed_format == "mxfp4"
+    form = resident or (None if kept else model.resident_format)
     held = experts.bytes
     if form and experts.bytes:
         held = round(experts.parameters * format_named(form).bytes_per_parameter)

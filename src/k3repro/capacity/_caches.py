@@ -58,9 +58,16 @@ def _layer(model: Model, engine: Engine, index: int) -> Iterator[CacheLayer]:
             yield _state(model, engine, index, kind)
 
 
+def kv_width(model: Model, engine: Engine) -> int:
+    """Bytes per cached element; "auto" is the checkpoint's own cache dtype where it states one."""
+    if engine.kv_dtype != "auto":
+        return engine.kv_width
+    return 1 if model.kv_dtype == "fp8" else 4 if model.plain_format == "f32" else engine.kv_width
+
+
 def _mla(model: Model, engine: Engine, index: int) -> Iterator[CacheLayer]:
     assert model.mla is not None
-    raised = model.mla.token_elements(engine.tp) * engine.kv_width
+    raised = model.mla.token_elements(engine.tp) * kv_width(model, engine)
     sparse = engine.kv_dtype == "fp8_ds_mla"
     if sparse and model.indexer is None:
         raise InputError(
@@ -73,7 +80,7 @@ def _mla(model: Model, engine: Engine, index: int) -> Iterator[CacheLayer]:
 
 def _gqa(model: Model, engine: Engine, index: int, *, windowed: bool) -> CacheLayer:
     assert model.gqa is not None
-    size = model.gqa.token_elements(engine.tp) * engine.kv_width
+    size = model.gqa.token_elements(engine.tp) * kv_width(model, engine)
     head_dim = model.gqa.head_dim
     if windowed:
         return CacheLayer(index, "window", size, "window", window=model.gqa.window, head_dim=head_dim)

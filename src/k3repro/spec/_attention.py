@@ -41,13 +41,17 @@ class Mla:
 
 @dataclass(frozen=True, slots=True)
 class Gqa:
-    """Grouped-query attention, on layers of kind "window" within a sliding window of tokens."""
+    """Grouped-query attention, on layers of kind "window" within a sliding window of tokens.
+
+    `qk_norm_whole` norms all heads together; an `output_gate` doubles the query projection.
+    """
 
     heads: int
     kv_heads: int
     head_dim: int
     window: int | None = None
     qk_norm: bool = False
+    qk_norm_whole: bool = False
     qkv_bias: bool = False
     bias: bool = False
     sinks: bool = False
@@ -114,6 +118,7 @@ class Mamba2:
     state: int
     taps: int = 4
     chunk: int = 256
+    norm: bool = True
     state_bytes_per_element: int = 4
 
     def state_bytes(self, tp: int, speculative: int, recurrent_bytes: int | None = None) -> int:

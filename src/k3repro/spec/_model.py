@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from k3repro.errors import SpecError
 from k3repro.spec._attention import Gdn, Gqa, Kda, Mamba2, Mla
-from k3repro.spec._document import Document, all_documents, load_document, made
+from k3repro.spec._document import Document, made
+from k3repro.spec._stored import matches
 
 KINDS = ("mla", "gqa", "window", "kda", "gdn", "mamba2", "none")
 """Layer kinds; a layer with two mixers is written "gqa+mamba2", a layer without any "none"."""
@@ -18,7 +17,11 @@ KINDS = ("mla", "gqa", "window", "kda", "gdn", "mamba2", "none")
 
 @dataclass(frozen=True, slots=True)
 class Moe:
-    """Routed and shared experts. `expert_hidden` is the width experts run at (a latent MoE has its own)."""
+    """Routed and shared experts. `expert_hidden` is the width experts run at (a latent MoE has its own).
+
+    `style`: "mlp" (gate_proj, up_proj, down_proj), "packed" (w1, w3, w2) or "fused" (one tensor for all).
+    `matrices` is 2 without a gate; `shared_gate` gates the shared expert, `correction_bias` the router.
+    """
 
     experts: int
     top_k: int
@@ -28,6 +31,9 @@ class Moe:
     shared_intermediate: int = 0
     expert_hidden: int | None = None
     style: str = "mlp"
+    correction_bias: bool = True
+    shared_gate: bool = False
+    matrices: int = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +84,13 @@ class Stated:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model spec; absent optional fields are unknown or do not apply, see `unknown`."""
+    """A model spec; absent optional fields are unknown or do not apply, see `unknown`.
+
+    `mlp_kinds` says "dense", "moe" or "none" of every layer (empty: dense up to `moe.first_dense`, then moe);
+    `mlp_matrices` is 2 without a gate, `layer_norms` counts norms of hidden size in a layer. `stored` are
+    (pattern, format) pairs that come before `dense_format` and `routed_format`; `kv_dtype` is what "auto"
+    means for the cache; `notes` say what an inventory of this model leaves out or assumes.
+    """
 
     name: str
     title: str
@@ -108,12 +120,30 @@ class Model:
     routed_format: str = ""
     dense_format: str = "bf16"
     resident_format: str | None = None
+    plain_format: str = "bf16"
+    stored: tuple[tuple[str, str], ...] = ()
+    kv_dtype: str | None = None
+    mlp_kinds: tuple[str, ...] = ()
+    mlp_matrices: int = 3
+    layer_norms: int = 2
+    notes: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
     unknown: Mapping[str, str] = field(default_factory=dict)
 
     def layers_of(self, kind: str) -> tuple[int, ...]:
         """0-based indices of the layers that hold a mixer of this kind."""
         return tuple(i for i, kinds in enumerate(self.layer_kinds) if kind in kinds.split("+"))
+
+    def mlp_kind(self, layer: int) -> str:
+        """What stands beside the mixer of a 0-based layer: "dense", "moe" or "none"."""
+        if self.mlp_kinds:
+            return self.mlp_kinds[layer]
+        return "moe" if self.moe is not None and layer >= self.moe.first_dense else "dense"
+
+    def format_of(self, module: str, *, routed: bool = False) -> str:
+        """The name of the format a linear module's weight is stored in."""
+        rule = next((form for pattern, form in self.stored if matches(pattern, module)), None)
+        return rule or (self.routed_format if routed else self.dense_format)
 
     def source(self, path: str) -> str:
         """Where a field comes from, for example ``source("mla.kv_lora")``."""
@@ -192,22 +222,3 @@ def _kinds(document: Document, layers: int) -> tuple[str, ...]:
                 )
             kinds[number - 1] = kind.replace("_", "+")
     return tuple(kinds)
-
-
-@cache
-def load_model(name: str) -> Model:
-    """A shipped model by name or alias, the path of a spec file, or of a Hub `config.json` (or its folder).
-
-    Raises:
-        SpecError: no such model; the message lists the known ones.
-    """
-    if name.endswith(".json") or Path(name).is_dir():
-        from k3repro.spec._config import model_of_config
-
-        return model_of_config(name)
-    return model_of(load_document("models", name))
-
-
-def models() -> tuple[Model, ...]:
-    """All shipped models, by name."""
-    return tuple(model_of(document) for document in all_documents("models"))

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 
+from k3repro.spec._catalog import models
 from k3repro.spec._layout import layouts
-from k3repro.spec._model import models
 from k3repro.spec._platform import platforms
 
 
