@@ -327,6 +327,28 @@ def retract(which: str, reason: str, root: Path | None, as_json: bool) -> None:
         click.echo("\n".join(f"  {why}" for why in gone.values()))
 
 
+@artifacts.command("sign")
+@click.option(
+    "--key", type=click.Path(path_type=Path), required=True, metavar="FILE",
+    help="SSH key, or its .pub when an agent holds it.",
+)  # fmt: skip
+@click.option("--as", "name", default="", metavar="NAME", help="Also enter the key under this name.")
+@store_option
+@json_option
+def sign_(key: Path, name: str, root: Path | None, as_json: bool) -> None:
+    """Sign today's ledger heads with an SSH key, and with them everything sealed so far.
+
+    \b
+    k3repro artifacts sign --key ~/.ssh/id_ed25519 --as me@example.org
+    """
+    store = Store(root)
+    path = store.sign(key, name)
+    if as_json:
+        emit({"signature": str(path), "heads": store.heads()})
+    else:
+        click.echo(f"{path}: signed {', '.join(head[:12] for head in store.heads())}.")
+
+
 @artifacts.command("prune")
 @click.option("--reason", default="superseded, and nothing was made from it", show_default=True, help="Why.")
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")

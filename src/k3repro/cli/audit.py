@@ -14,7 +14,16 @@ from k3repro.cli import emit
 from k3repro.cli.artifacts import json_option, store_option
 from k3repro.cli.claims import claims_command, diff_command, export_command, extract_command
 from k3repro.cli.levels import levels_command
-from k3repro.store import Store
+from k3repro.store import Finding, Store, read_signed
+
+heads_option = click.option(
+    "--known-head", "heads", multiple=True, metavar="HASH",
+    help="A ledger head printed elsewhere (site, badge); repeatable.",
+)  # fmt: skip
+signers_option = click.option(
+    "--signers", type=click.Path(path_type=Path), metavar="FILE",
+    help="OpenSSH allowed_signers: whose signatures count [default: the store's own list].",
+)  # fmt: skip
 
 
 @click.group()
@@ -40,17 +49,17 @@ for _command in (claims_command, extract_command, diff_command, export_command, 
 @click.option(
     "--full", is_flag=True, help="Read every file again, also those that did not change since the last audit."
 )
-@click.option(
-    "--known-head",
-    "heads",
-    multiple=True,
-    metavar="HASH",
-    help="A ledger head printed elsewhere (site, badge); repeatable.",
-)
+@heads_option
+@signers_option
 @store_option
 @json_option
 def audit_artifacts(
-    recompute: bool, full: bool, heads: tuple[str, ...], root: Path | None, as_json: bool
+    recompute: bool,
+    full: bool,
+    heads: tuple[str, ...],
+    signers: Path | None,
+    root: Path | None,
+    as_json: bool,
 ) -> None:
     """Verify files, digests, ledger and tiers of a store.
 
@@ -61,6 +70,8 @@ def audit_artifacts(
     """
     store = Store(root)
     findings = store.verify(full=full, known_heads=heads)
+    signed = read_signed(store.root, store.ledger, signers)
+    findings += [Finding("signature-wrong", where, what) for where, what in signed.problems]
     if recompute:
         findings += store.recompute()
     state = store.state()
@@ -86,7 +97,8 @@ def audit_artifacts(
     else:
         again = f", {derived} derivations recomputed" if recompute else ""
         entries = len(store.ledger.entries())
-        summary = f"{counts['artifacts']} artifacts and {entries} ledger entries verified{again}"
+        by = f", {len(signed.entries)} entries signed" if signed.entries else ""
+        summary = f"{counts['artifacts']} artifacts and {entries} ledger entries verified{by}{again}"
         gone = f"; {counts['withdrawn']} withdrawn" if counts["withdrawn"] else ""
         _report(findings, f"{summary}{gone}. Heads: {', '.join(h[:12] for h in store.heads()) or 'none'}.")
     sys.exit(1 if findings else 0)
@@ -94,14 +106,18 @@ def audit_artifacts(
 
 @audit.command("site")
 @click.argument("folder", type=click.Path(path_type=Path))
+@heads_option
+@signers_option
 @json_option
-def audit_site(folder: Path, as_json: bool) -> None:
+def audit_site(folder: Path, heads: tuple[str, ...], signers: Path | None, as_json: bool) -> None:
     """Check a built site with nothing but its own files: every number, query and artifact.
 
     \b
     k3repro audit site site/build
+    k3repro audit site site/build --signers allowed_signers
     """
-    checked = importlib.import_module("k3repro.report").audit_site(folder)
+    report = importlib.import_module("k3repro.report")
+    checked = report.audit_site(folder, signers=signers, known_heads=heads)
     if as_json:
         emit(checked.as_dict())
     else:

@@ -6,9 +6,10 @@ SELECTs, charts are compared as data and drawn by the installed Vega, scripts mu
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from k3repro.report._names import load_exemptions, load_grammar, own_names
 from k3repro.report._queries import load_queries
 from k3repro.report._sources import Sources
 from k3repro.report._verify import read_manifest, verify_tree
-from k3repro.store import Ledger, Store, open_untrusted_catalog
+from k3repro.store import Ledger, Store, open_untrusted_catalog, read_signed
 
 __all__ = ["SiteAudit", "audit_site"]
 
@@ -62,11 +63,19 @@ class SiteAudit:
         }
 
 
-def audit_site(folder: Path, store: Store | None = None, *, alone: bool = False) -> SiteAudit:
+def audit_site(
+    folder: Path,
+    store: Store | None = None,
+    *,
+    alone: bool = False,
+    signers: Path | None = None,
+    known_heads: Sequence[str] = (),
+) -> SiteAudit:
     """Check a built site, and that its ledger is still part of today's as far as a store is at hand.
 
     store: default the one whose folder the site stands in, else that of the working directory if it knows any
-    ledger entry of the site. alone: use none.
+    ledger entry of the site. alone: use none. signers: whose signatures count (OpenSSH allowed_signers);
+    default the site's own list. known_heads: ledger heads that were printed elsewhere.
 
     Raises:
         InputError: the folder is no built site.
@@ -86,6 +95,11 @@ def audit_site(folder: Path, store: Store | None = None, *, alone: bool = False)
     audit.findings += _manifest(folder, manifest)
     ledger = Ledger(folder / "artifacts" / "ledger")
     audit.findings += _ledger(folder, ledger, manifest)
+    audit.findings += [
+        found(f"ledger {head[:12]}", "known elsewhere as a head, and not part of this site's ledger", "heads")
+        for head in known_heads
+        if head not in ledger.entries()
+    ]
     state = Store(folder / "artifacts").state()
     current = {f"artifacts/{entry.body['file']}" for entry in state.current()}
     paths = sorted((folder / "artifacts").rglob("*.duckdb"))
@@ -100,7 +114,7 @@ def audit_site(folder: Path, store: Store | None = None, *, alone: bool = False)
             for seal in sorted(set(catalog.documents) - set(state.seals))
         ]
         files = {seal: (_relative(path, folder), path.stat().st_size) for seal, path in catalog.paths.items()}
-        _verify(audit, catalog, files)
+        _verify(audit, catalog, files, signers)
     if inputs_only:
         with open_untrusted_catalog(inputs_only, timeout_s=PATIENCE_S) as rest:
             audit.findings += rest.findings
@@ -132,26 +146,55 @@ def _local_store(folder: Path, ledger: Ledger, notes: list[str]) -> Store | None
     for parent in folder.parents:
         if (parent / "artifacts" / "ledger").is_dir():
             return Store(parent / "artifacts")
-    try:
+    with contextlib.suppress(K3Error):
         near = Store()
-        if set(near.ledger.entries()) & set(ledger.entries()):
+        theirs = near.ledger.entries()
+        if set(theirs) & set(ledger.entries()):
             return near
-    except K3Error:
-        pass
-    notes.append("no store with this site's history is at hand: nothing is known about withdrawals since")
+        if theirs and _same_study(near, ledger):
+            return near
+        if theirs:
+            notes.append(f"{near.root} has another history: nothing is known about withdrawals since")
+            return None
+    notes.append("no store is at hand: nothing is known about withdrawals since")
     return None
 
 
-def _verify(audit: SiteAudit, catalog: Any, files: dict[str, tuple[str, int]]) -> None:
+def _same_study(store: Store, ledger: Ledger) -> bool:
+    """Whether a store and a ledger name the same artifacts, though they share no entry: one is forged."""
+    names = [
+        {(entry.body.get("name"), entry.body.get("subject")) for entry in each.entries().values()}
+        for each in (store.ledger, ledger)
+    ]
+    return len(names[0] & names[1]) > 1
+
+
+def _verify(audit: SiteAudit, catalog: Any, files: dict[str, tuple[str, int]], signers: Path | None) -> None:
     try:
         grammar = load_grammar(audit.folder / "gate")
-        sources = Sources(catalog, load_queries(audit.folder / "queries"), files, grammar=grammar)
+        names = _signatures(audit, signers)
+        sources = Sources(
+            catalog, load_queries(audit.folder / "queries"), files, vouched=names, grammar=grammar
+        )
         outcome = verify_tree(audit.folder, sources)
     except K3Error as error:
         audit.findings.append(found(error.where or "site", error.what, "site", error.fix))
         return
     audit.findings += outcome.findings
     audit.pages, audit.values = outcome.pages, outcome.values
+
+
+def _signatures(audit: SiteAudit, signers: Path | None) -> dict[str, frozenset[str]]:
+    """Who vouches for which artifact, and what a reader of the audit must know about it."""
+    store = Store(audit.folder / "artifacts")
+    signed = read_signed(store.root, store.ledger, signers)
+    audit.findings += [found(f"artifacts/{where}", what, "signature") for where, what in signed.problems]
+    names = sorted(set[str]().union(*signed.entries.values()))
+    if names and signers is None:
+        audit.notes.append(f"signed by {', '.join(names)}, says the site's own list: give --signers to know")
+    elif not names:
+        audit.notes.append("nobody signed this ledger: who measured, and whether, is the site's own word")
+    return {seal: who for seal, entry in store.state().seals.items() if (who := signed.of(entry))}
 
 
 def _manifest(folder: Path, manifest: dict[str, Any]) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ passed.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import time
@@ -17,6 +18,7 @@ from k3repro.report import _figures, _files, _mkdocs
 from k3repro.report._console import CONSOLE, console_page
 from k3repro.report._each import instances
 from k3repro.report._engine import engine_files
+from k3repro.report._evidence import vouched
 from k3repro.report._figures import load_figure
 from k3repro.report._inputs import inputs_digest
 from k3repro.report._markup import canonical_json
@@ -29,7 +31,7 @@ from k3repro.report._search import INDEX, index_of
 from k3repro.report._site import Site
 from k3repro.report._sources import Sources
 from k3repro.report._withdrawn import check_withdrawn, withdrawn_items
-from k3repro.store import Catalog, Store
+from k3repro.store import SIGNERS, Catalog, Store
 
 __all__ = ["BuildReport", "build_site"]
 
@@ -136,7 +138,8 @@ def _sources(site: Site, store: Store) -> Sources:
         files[artifact.seal] = (_inside(store, artifact), artifact.path.stat().st_size)
     queries = load_queries(site.queries)
     check_withdrawn(site.root, store, queries)
-    return Sources(store.catalog(), queries, files, withdrawn_items(store), load_grammar(site.root))
+    grammar = load_grammar(site.root)
+    return Sources(store.catalog(), queries, files, withdrawn_items(store), vouched(store), grammar)
 
 
 def _inside(store: Store, artifact: Any) -> str:
@@ -193,6 +196,9 @@ def _ship(
         _files.copy_file(sealed[seal].path, staging / _inside(store, sealed[seal]))
     for path in sorted((store.root / "ledger").glob("*.json")):
         _files.copy_file(path, staging / "artifacts" / "ledger" / path.name)
+    for path in (*sorted((store.root / "signatures").glob("*.txt")), store.root / SIGNERS):
+        if path.is_file():
+            _files.copy_file(path, staging / "artifacts" / path.relative_to(store.root))
     for name in ("exemptions.toml", "vocabulary.toml"):
         if (site.root / name).is_file():
             _files.copy_file(site.root / name, staging / "gate" / name)
@@ -207,7 +213,7 @@ def _shipped_sources(sources: Sources, store: Store, shipped: Shipped, sealed: d
     if ship == set(current):
         return sources
     catalog = Catalog.of([current[seal] for seal in sorted(ship)])
-    return Sources(catalog, sources.queries, sources.files, sources.withdrawn, sources.grammar)
+    return dataclasses.replace(sources, catalog=catalog, _results={}, _artifacts=None, _made={}, _tiers={})
 
 
 def _with_inputs(seals: set[str], by_seal: dict[str, Any], sources: Sources) -> set[str]:

@@ -10,6 +10,7 @@ from typing import Any
 from k3repro.report._files import digest_of_files, file_sha256
 from k3repro.report._markup import sha256
 from k3repro.report._site import Site
+from k3repro.store import SIGNERS
 
 __all__ = ["inputs_digest"]
 
@@ -35,6 +36,9 @@ def inputs_digest(site: Site, store: Any, *, sql: bool = False) -> str:
     entries |= {f"tool/{name}": _version(name) for name in _TOOLS}
     entries |= {f"seal/{artifact.seal}": "" for artifact in store.artifacts()}
     entries |= {f"head/{head}": "" for head in store.heads()}
+    entries |= {f"store/{name}": digest for name, digest in _folder(store.root / "signatures", set()).items()}
+    signers = store.root / SIGNERS
+    entries["signers"] = file_sha256(signers) if signers.is_file() else ""
     entries["console"] = str(sql)
     entries["python"] = sys.version.split()[0]
     return sha256(digest_of_files(entries))

@@ -14,6 +14,7 @@ import jinja2
 from k3repro.errors import InputError, K3Error
 from k3repro.report._calculator import calculator_html
 from k3repro.report._csv import rows_csv
+from k3repro.report._evidence import confirmations, evidence_of
 from k3repro.report._figures import Drawer, empty_html, figure_html, load_figure
 from k3repro.report._journey import steps_html
 from k3repro.report._markup import attributes, escape, printable, script_json, sha256
@@ -227,7 +228,10 @@ class Page:
         made = action()
         self.used.add(query)
         self.shipped.queries.add(query)
-        self.shipped.seals.update(result_seals(self.sources, query))
+        seals = result_seals(self.sources, query)
+        self.shipped.seals.update(seals)
+        for seal in seals & self.sources.vouched.keys():
+            self.shipped.seals.update(confirmations(seal, self.sources.artifacts))
         return made
 
     def _unique(self, element: str) -> str:
@@ -254,7 +258,9 @@ def artifact_facts(sources: Sources, seal: str) -> dict[str, Any]:
     row = sources.artifacts[seal]
     keep = ("data", "name", "subject", "kind", "tier", "basis", "run_id", "clock", "producer")
     facts = {key: row[key] for key in keep if row.get(key)}
-    return {**facts, "file": sources.files.get(seal, ("", 0))[0]}
+    evidence = evidence_of(seal, sources.artifacts, sources.vouched.get(seal, frozenset()))
+    said = {"evidence": "; ".join(evidence)} if evidence else {}
+    return {**facts, **said, "file": sources.files.get(seal, ("", 0))[0]}
 
 
 def render_page(page: Page, template: str) -> str:

@@ -28,7 +28,7 @@ _CODE = frozenset({".js", ".mjs", ".css", ".wasm", ".svg"})
 # Where a file that is neither script, style nor asset may lie; each kind has a check of its own.
 _PLACES = re.compile(
     r"manifest\.json|[^\n]+\.html|data/[^/]+\.(?:csv|parquet)|queries/[^/]+\.sql|sources/[^\n]+|gate/(?:vocabulary|exemptions)\.toml"
-    r"|artifacts/ledger/[0-9a-f]{64}\.json|artifacts/[^\n]+\.duckdb"
+    r"|artifacts/ledger/[0-9a-f]{64}\.json|artifacts/signatures/[0-9a-f-]+\.txt|artifacts/signers|artifacts/[^\n]+\.duckdb"
 )
 _JINJA = re.compile(r"\{\{.*?\}\}")
 _LOADS = {

@@ -124,6 +124,7 @@ class Sources:
     queries: dict[str, Query]
     files: dict[str, tuple[str, int]] = field(default_factory=dict)  # seal -> (path in the site, bytes)
     withdrawn: dict[str, str] = field(default_factory=dict)  # seal -> its line in the artifact browser
+    vouched: dict[str, frozenset[str]] = field(default_factory=dict)  # seal -> who signed for it
     grammar: Grammar = field(default_factory=lambda: Grammar(names_only(vocabulary())))
     _results: dict[str, Result] = field(default_factory=dict)
     _artifacts: dict[str, dict[str, Any]] | None = None

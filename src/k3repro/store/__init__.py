@@ -11,6 +11,7 @@ from k3repro.store._reads import READ_CELLS
 from k3repro.store._redact import Redactor, looks_secret
 from k3repro.store._run import Run
 from k3repro.store._schema import Column, Header, Schema, Table
+from k3repro.store._signing import SIGNERS, Signed, read_signed, sign_heads
 from k3repro.store._state import Withdrawal
 from k3repro.store._store import Store
 from k3repro.store._tier import OBSERVED, REAL_EVIDENCE, TWIN_MARK, WEAKEST_FIRST, tier_of, weakest
@@ -25,6 +26,7 @@ __all__ = [
     "OBSERVED",
     "READ_CELLS",
     "REAL_EVIDENCE",
+    "SIGNERS",
     "TWIN_MARK",
     "WEAKEST_FIRST",
     "Artifact",
@@ -37,6 +39,7 @@ __all__ = [
     "Redactor",
     "Run",
     "Schema",
+    "Signed",
     "Store",
     "Table",
     "UntrustedArtifact",
@@ -50,6 +53,8 @@ __all__ = [
     "looks_secret",
     "open_untrusted",
     "open_untrusted_catalog",
+    "read_signed",
+    "sign_heads",
     "tier_of",
     "weakest",
 ]

@@ -20,6 +20,7 @@ from k3repro.store._redact import Redactor
 from k3repro.store._run import Run, identity_hash, identity_of
 from k3repro.store._schema import Header, Schema, plain
 from k3repro.store._sealing import Draft, publish_draft
+from k3repro.store._signing import sign_heads
 from k3repro.store._state import State, Withdrawal
 
 if TYPE_CHECKING:
@@ -244,6 +245,10 @@ class Store:
         if not reason.strip():
             raise InputError("a retraction needs a reason", fix='Give one: --reason "...".')
         return self.ledger.append("retraction", {"seal": self.find(which).seal, "reason": reason})
+
+    def sign(self, key: Path, name: str = "") -> Path:
+        """Sign today's heads with an OpenSSH key; `name` also enters its public half into `signers`."""
+        return sign_heads(self.root, self.ledger, key, name)
 
     def prunable(self) -> list[Entry]:
         """Superseded artifacts that nothing rests on and that were no observations."""

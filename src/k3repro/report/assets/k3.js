@@ -83,6 +83,7 @@
       const link = make("a", `${artifact.name || "artifact"}${artifact.subject ? " · " + artifact.subject : ""}`);
       if (artifact.file) link.href = provenance.base + artifact.file;
       row(list, "artifact", link, " ", make("code", seal.slice(0, 12), { title: seal }));
+      if (artifact.evidence) row(list, "evidence", artifact.evidence);
       if (artifact.run_id) row(list, "run", make("code", artifact.run_id));
       if (artifact.data) row(list, "digest", make("code", artifact.data.slice(0, 16), { title: artifact.data }));
     }
