@@ -16,6 +16,7 @@ import k3repro.twin
 from k3repro.cli.selftest import selftest as command
 from k3repro.client import (
     REQUESTS_TABLE,
+    Access,
     Outcome,
     Request,
     RequestRecord,
@@ -135,7 +136,8 @@ def test_rows_fit_the_table() -> None:
 
 def test_a_key_from_the_environment_is_sent_and_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("K3REPRO_API_KEY", "sk-secret")
-    assert b"Authorization: Bearer sk-secret\r\n" in Encoder("h").completion(Request("r", "x", 1))
+    encoder = Encoder("h", access=Access.of_environment())
+    assert b"Authorization: Bearer sk-secret\r\n" in encoder.completion(Request("r", "x", 1))
     with zero_server() as port, open_target(f"http://user:pw@127.0.0.1:{port}/v1?key=1") as target:
         shown = json.dumps(target.serve)
         assert target.subject == f"http://127.0.0.1:{port}"

@@ -1,6 +1,8 @@
 """The client: streaming completions over a byte transport, in virtual or wall time, one outcome a request."""
 
+from k3repro.client._access import ENDPOINTS, Access
 from k3repro.client._address import Address, TwinAddress, parse_target
+from k3repro.client._advice import advice
 from k3repro.client._answer import AnswerReader
 from k3repro.client._evidence import TWIN_MARK, evidence_of, twin_evidence
 from k3repro.client._exchange import Exchange, Handle, Receiver, Transport
@@ -13,8 +15,10 @@ from k3repro.client._wave import run_wave
 
 __all__ = [
     "CLIENT_SHARE_LIMIT",
+    "ENDPOINTS",
     "REQUESTS_TABLE",
     "TWIN_MARK",
+    "Access",
     "Address",
     "AnswerReader",
     "Exchange",
@@ -28,6 +32,7 @@ __all__ = [
     "Transport",
     "TwinAddress",
     "WaveLoad",
+    "advice",
     "evidence_of",
     "open_target",
     "parse_target",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlsplit
 
@@ -9,6 +10,7 @@ from k3repro.errors import UsageError
 
 __all__ = ["Address", "TwinAddress", "parse_target"]
 
+_ENDPOINT = re.compile(r"(/v1)?(/chat/completions|/completions|/responses|/models)?$")
 _EXAMPLES = "for example twin:mi325x or http://127.0.0.1:30000"
 
 
@@ -66,5 +68,5 @@ def parse_target(text: str) -> Address | TwinAddress:
     host = parts.hostname
     shown = f"[{host}]" if ":" in host else host
     authority = shown if port is None else f"{shown}:{port}"
-    prefix = parts.path.rstrip("/").removesuffix("/v1")
+    prefix = _ENDPOINT.sub("", parts.path.rstrip("/"))
     return Address(host, port or (443 if tls else 80), tls, prefix, authority)

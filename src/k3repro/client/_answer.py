@@ -1,26 +1,34 @@
-"""What a completion response said: text, usage, finish reason, errors, and when its tokens came."""
+"""What a response said: answer, reasoning, tool calls, usage, finish reason, errors, and when tokens came."""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
+
+from k3repro.client._delta import ANSWER, CHANNELS, REASONING, TOOLS, Part, parts_of
+from k3repro.client._responses import as_chunk
 
 __all__ = ["AnswerReader"]
 
 _NEVER = 1 << 62
 _MOST_TOKENS = 1 << 53
-_MOST_LESSONS = 3  # a stream whose events keep changing shape is parsed throughout
+_TAGS = re.compile(r"<[^>]*>")
+_MOST_LESSONS = 4  # a stream whose events keep changing shape is parsed throughout
 
 
 class AnswerReader:
     """Collects the events of one response. Set `now_ns` to the arrival time of bytes before handing them
     over.
 
+    An event counts in `events`, and as a token's arrival, when it carries generated text of any kind, or
+    when a step gave nothing to show (an empty text); not a role, a finish reason or usage alone.
     Once an event with plain text has been read with the JSON parser, later events that differ from it only in
     that text are recognised by their bytes; all others are parsed.
     """
 
     __slots__ = (
+        "_channel",
         "_lessons",
         "_parts",
         "_prefix",
@@ -33,6 +41,7 @@ class AnswerReader:
         "events",
         "fingerprint",
         "finish_reason",
+        "first_answer_ns",
         "first_event_tokens",
         "first_token_ns",
         "last_token_ns",
@@ -43,7 +52,8 @@ class AnswerReader:
     )
 
     def __init__(self) -> None:
-        self._parts: list[str] = []
+        self._parts: dict[str, list[str]] = {channel: [] for channel in CHANNELS}
+        self._channel = self._parts[ANSWER]
         self._prefix = b""
         self._suffix = b""
         self._shortest = _NEVER
@@ -52,6 +62,7 @@ class AnswerReader:
         self.events = 0
         self.first_token_ns: int | None = None
         self.last_token_ns: int | None = None
+        self.first_answer_ns: int | None = None
         self.finish_reason: str | None = None
         self.prompt_tokens: int | None = None
         self.completion_tokens: int | None = None
@@ -65,8 +76,18 @@ class AnswerReader:
 
     @property
     def text(self) -> str:
-        """Everything the server said; half a surrogate pair, which is no text, as U+FFFD."""
-        return _whole("".join(self._parts))
+        """The answer; half a surrogate pair, which is no text, as U+FFFD."""
+        return _whole("".join(self._parts[ANSWER]))
+
+    @property
+    def reasoning(self) -> str:
+        """What was thought before the answer, where the server tells the two apart."""
+        return _whole("".join(self._parts[REASONING]))
+
+    @property
+    def tool_calls(self) -> str:
+        """Names and arguments of the tools called, as streamed."""
+        return _whole("".join(self._parts[TOOLS]))
 
     def event(self, data: bytes, name: bytes) -> None:
         """One server-sent event, completed by bytes that arrived at `now_ns`."""
@@ -77,7 +98,7 @@ class AnswerReader:
                 text = raw.decode()
                 if text.isprintable():
                     self.events += 1
-                    self._parts.append(text)
+                    self._channel.append(text)
                     self.last_token_ns = self.now_ns
                     return
         self._parse(data, name)
@@ -89,9 +110,18 @@ class AnswerReader:
         if document is None:
             self.error = "the body is neither an event stream nor JSON"
         elif not self._failed(document):
-            self._usage(document.get("usage"), first=False)
             self._choices(document, timed=False)
+            self._usage(document, first=False)
             self.remark = "not streamed: there is no first-token time"
+
+    def refused(self, body: bytes) -> None:
+        """The body of a response whose status is not 200: why, in the server's own words."""
+        document = _document(body) or {}
+        problem = document.get("error", document.get("detail", document.get("message")))
+        if isinstance(problem, dict):
+            problem = problem.get("message", problem)
+        text = str(problem) if problem else _TAGS.sub(" ", body[:2000].decode("utf-8", "replace"))
+        self.error = _whole(" ".join(text.split())[:300]) or None
 
     def _parse(self, data: bytes, name: bytes) -> None:
         if data.strip() == b"[DONE]":
@@ -105,6 +135,7 @@ class AnswerReader:
             return
         if name == b"error" and "error" not in document:
             document = {"error": document}
+        document = as_chunk(document) or document
         if self._failed(document):
             return
         if self.done:
@@ -112,13 +143,13 @@ class AnswerReader:
             return
         before = self.events
         simple = self._choices(document, timed=True)
-        self._usage(document.get("usage"), first=before == 0 and self.events == 1)
+        self._usage(document, first=before == 0 and self.events == 1)
         if simple is not None and self._lessons < _MOST_LESSONS:
             self._learn(data, simple)
 
     def _failed(self, document: dict[str, Any]) -> bool:
         problem = document.get("error")
-        if not problem and document.get("object") != "error":
+        if not problem and "error" not in (document.get("object"), document.get("type")):
             return False
         message = (
             problem.get("message", problem)
@@ -128,8 +159,8 @@ class AnswerReader:
         self.error = self.error or _whole(str(message)[:300])
         return True
 
-    def _choices(self, document: dict[str, Any], *, timed: bool) -> str | None:
-        """Read the one choice; its text when the event carries nothing but text."""
+    def _choices(self, document: dict[str, Any], *, timed: bool) -> Part | None:
+        """Read the one choice; its text when the event carries nothing but one plain text."""
         fingerprint = document.get("system_fingerprint")
         if isinstance(fingerprint, str):
             self.fingerprint = _whole(fingerprint)
@@ -144,24 +175,29 @@ class AnswerReader:
         if not isinstance(body, dict):
             self.error = self.error or f"a choice is not an object: {str(body)[:80]!r}"
             return None
-        said = body.get("text") if body is choice else _said(body)
-        text = said if isinstance(said, str) else ""
-        finish = choice.get("finish_reason")
-        role_only = "role" in body and not text and not finish
-        if timed and not role_only:
-            self.events += 1
-            self.last_token_ns = self.now_ns
-            if self.first_token_ns is None:
-                self.first_token_ns = self.now_ns
-        if text:
-            self._parts.append(text)
+        parts, finish = parts_of(body), choice.get("finish_reason")
+        for part in parts:
+            self._parts[part.channel].append(part.text)
+        if timed and (parts or not (finish or "role" in body)):
+            self._token(parts)
         if isinstance(finish, str):
             self.finish_reason = _whole(finish)
             return None
-        return None if document.get("usage") or role_only else text
+        plain = len(parts) == 1 and parts[0].key is not None and not _usage_of(document)
+        return parts[0] if plain else None
 
-    def _usage(self, usage: Any, *, first: bool) -> None:
-        if not isinstance(usage, dict):
+    def _token(self, parts: list[Part]) -> None:
+        """At least one token has arrived."""
+        self.events += 1
+        self.last_token_ns = self.now_ns
+        if self.first_token_ns is None:
+            self.first_token_ns = self.now_ns
+        if self.first_answer_ns is None and any(part.channel == ANSWER for part in parts):
+            self.first_answer_ns = self.now_ns
+
+    def _usage(self, document: dict[str, Any], *, first: bool) -> None:
+        usage = _usage_of(document)
+        if usage is None:
             return
         self.prompt_tokens = _count(usage.get("prompt_tokens"), self.prompt_tokens)
         self.completion_tokens = _count(usage.get("completion_tokens"), self.completion_tokens)
@@ -171,22 +207,25 @@ class AnswerReader:
         if first:
             self.first_event_tokens = self.completion_tokens
 
-    def _learn(self, data: bytes, text: str) -> None:
-        """Split `data`, which says `text` and nothing else, into what stands before and after that text.
+    def _learn(self, data: bytes, part: Part) -> None:
+        """Split `data`, which says one text and nothing else, into what stands before and after that text.
 
         A JSON key can be found by its bytes: between an opening quote that no backslash precedes and the
         colon. If it occurs once, the string after it is the one the parser read.
         """
+        if part.channel == ANSWER and self.first_answer_ns is None:
+            return
         self._lessons += 1
-        key = b'"content":' if b'"delta":' in data else b'"text":'
+        key = b'"%s":' % str(part.key).encode()
         at = data.find(key)
         start = at + len(key)
         start += data[start : start + 1] == b" "
-        quoted = json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        quoted = json.dumps(part.text, ensure_ascii=False).encode("utf-8", "surrogatepass")
         if at < 1 or data[at - 1] == 0x5C or data.count(key) != 1 or not data.startswith(quoted, start):
             return
         self._prefix, self._suffix = data[: start + 1], data[start + len(quoted) - 1 :]
         self._shortest = len(self._prefix) + len(self._suffix)
+        self._channel = self._parts[part.channel]
 
 
 _decode = json.JSONDecoder().decode
@@ -200,9 +239,12 @@ def _document(data: bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _said(body: dict[str, Any]) -> str:
-    parts = (body.get("reasoning_content"), body.get("reasoning"), body.get("content"))
-    return "".join(part for part in parts if isinstance(part, str))
+def _usage_of(document: dict[str, Any]) -> dict[str, Any] | None:
+    """Usage where servers put it: in the document, or in its only choice."""
+    usage, choices = document.get("usage"), document.get("choices")
+    if not usage and isinstance(choices, list) and choices and isinstance(choices[0], dict):
+        usage = choices[0].get("usage")
+    return usage if isinstance(usage, dict) and usage else None
 
 
 def _whole(text: str) -> str:

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import json
-import os
 from functools import lru_cache
 from typing import Any
 
 from k3repro import __version__
+from k3repro.client._access import ENDPOINTS, Access
 from k3repro.client._model import Request
 from k3repro.errors import InputError
 
 __all__ = ["Encoder"]
 
-KEY_VARIABLE = "K3REPRO_API_KEY"
-
 
 class Encoder:
-    """Writes HTTP/1.1 requests for one server; an API key comes from the environment only."""
+    """Writes HTTP/1.1 requests for one server. `prefix` stands before every path; behind a proxy it is the
+    whole address. `endpoint` is where texts go (a key of ENDPOINTS).
+    """
 
-    def __init__(self, authority: str, prefix: str = "") -> None:
-        key = os.environ.get(KEY_VARIABLE, "")
+    def __init__(self, authority: str, prefix: str = "", access: Access | None = None) -> None:
+        access = access or Access()
         common = f"Host: {authority}\r\nUser-Agent: k3repro/{__version__}\r\n"
-        self._common = common + (f"Authorization: Bearer {key}\r\n" if key else "")
+        self._common = common + access.lines
         self._prefix = prefix
-        self._heads = {chat: self._post_head(chat) for chat in (False, True)}
+        self._heads = {name: self._post_head(path) for name, path in ENDPOINTS.items()}
+        self.endpoint = "completions" if access.endpoint == "auto" else access.endpoint
         self.model = ""
 
     def get(self, path: str) -> bytes:
@@ -39,17 +40,16 @@ class Encoder:
 
     def completion(self, request: Request) -> bytes:
         """A streaming completion."""
-        chat, stop = request.chat, tuple(request.stop)
+        endpoint = "chat" if request.chat and self.endpoint == "completions" else self.endpoint
         options = _options(
-            request.max_tokens, request.temperature, request.ignore_eos, stop, request.continuous_usage
-        )
-        prompt = _prompt(request)
-        field = b'"messages":' if chat else b'"prompt":'
-        body = b"".join((b'{"model":', _dump(self.model).encode(), b",", field, prompt, options))
-        return b"%s%d\r\n\r\n%s" % (self._heads[chat], len(body), body)
+            request.max_tokens, request.temperature, request.ignore_eos, tuple(request.stop),
+            request.continuous_usage, endpoint == "responses",
+        )  # fmt: skip
+        prompt = _prompt(request, endpoint)
+        body = b"".join((b'{"model":', _dump(self.model).encode(), b",", _FIELDS[endpoint], prompt, options))
+        return b"%s%d\r\n\r\n%s" % (self._heads[endpoint], len(body), body)
 
-    def _post_head(self, chat: bool) -> bytes:
-        path = "/v1/chat/completions" if chat else "/v1/completions"
+    def _post_head(self, path: str) -> bytes:
         kinds = "Content-Type: application/json\r\nAccept: text/event-stream\r\nAccept-Encoding: identity\r\n"
         return f"POST {self._prefix}{path} HTTP/1.1\r\n{self._common}{kinds}Content-Length: ".encode(
             "latin-1"
@@ -57,11 +57,18 @@ class Encoder:
 
 
 _dump = json.JSONEncoder(ensure_ascii=False).encode
+_FIELDS = {"completions": b'"prompt":', "chat": b'"messages":', "responses": b'"input":'}
 
 
-def _prompt(request: Request) -> bytes:
+def _prompt(request: Request, endpoint: str) -> bytes:
+    prompt: Any = request.prompt
+    if endpoint == "chat" and isinstance(prompt, str):
+        prompt = [{"role": "user", "content": prompt}]
+    elif endpoint != "completions" and prompt and isinstance(prompt[0], int):
+        fix = "Ask an engine that answers /v1/completions."
+        raise InputError("token ids need --endpoint completions", where=f"{request.request_id}", fix=fix)
     try:
-        return _dump(request.prompt).encode("utf-8", "surrogatepass")
+        return _dump(prompt).encode("utf-8", "surrogatepass")
     except (TypeError, ValueError) as error:
         fix = "a prompt is a str, a list of int, or a list of messages"
         raise InputError(
@@ -71,16 +78,23 @@ def _prompt(request: Request) -> bytes:
 
 @lru_cache(maxsize=256)
 def _options(
-    max_tokens: int, temperature: float, ignore_eos: bool, stop: tuple[str, ...], usage: bool
+    max_tokens: int, temperature: float, ignore_eos: bool, stop: tuple[str, ...], usage: bool, responses: bool
 ) -> bytes:
-    """The end of a completion document, from the comma after the prompt."""
+    """The end of a completion document, from the comma after the prompt. `ignore_eos` is no field of OpenAI's
+    and is sent only where it is asked for: strict servers refuse what they do not know.
+    """
+    if responses:
+        document: dict[str, Any] = {
+            "max_output_tokens": max_tokens,
+            "temperature": temperature,
+            "stream": True,
+        }
+        document |= {"ignore_eos": True} if ignore_eos else {}
+        return b"," + _dump(document)[1:].encode("utf-8", "surrogatepass")
     stream: dict[str, Any] = {"include_usage": True}
     if usage:
         stream["continuous_usage_stats"] = True
-    document: dict[str, Any] = {
-        "max_tokens": max_tokens,
-        "temperature": temperature,
-        "ignore_eos": ignore_eos,
-    }
+    document = {"max_tokens": max_tokens, "temperature": temperature}
+    document |= {"ignore_eos": True} if ignore_eos else {}
     document |= {"stream": True, "stream_options": stream} | ({"stop": stop} if stop else {})
     return b"," + _dump(document)[1:].encode("utf-8", "surrogatepass")

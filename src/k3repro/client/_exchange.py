@@ -93,6 +93,12 @@ class Exchange:
         self._reader = ResponseReader(self._head, self._collect)
 
     @property
+    def retry_after_s(self) -> float | None:
+        """Seconds the server asked to wait; None where it did not say, or gave a date."""
+        text = self._reader.headers.get("retry-after", "").strip()
+        return float(text) if text.isdigit() and len(text) < 9 else None
+
+    @property
     def started(self) -> bool:
         """Whether a token has arrived."""
         return self._answer.first_token_ns is not None
@@ -162,7 +168,8 @@ class Exchange:
     def _end(self, now_ns: int, stopped: tuple[Outcome, str] | None = None, lost: str | None = None) -> None:
         answer, reader = self._answer, self._reader
         if self._events is None and self._body and stopped is None:
-            answer.plain(b"".join(self._body))
+            read = answer.plain if reader.status == 200 else answer.refused
+            read(b"".join(self._body))
         elif self._events is not None and self._events.close() and reader.complete and answer.remark is None:
             answer.remark = "the stream ended inside an event"
         outcome, error = judge(self.request, reader, answer, stopped, lost)
@@ -188,5 +195,8 @@ class Exchange:
                 answer.events,
                 answer.text,
                 answer.fingerprint,
+                answer.reasoning,
+                answer.tool_calls,
+                answer.first_answer_ns,
             )
         )

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from k3repro.client._answer import AnswerReader
 from k3repro.client._exchange import Handle
 from k3repro.client._http import ResponseReader
 
@@ -27,6 +28,13 @@ class Fetched:
     def text(self) -> str:
         """The body as text when the status is 200, else empty."""
         return self.body.decode("utf-8", "replace") if self.status == 200 else ""
+
+    @property
+    def words(self) -> str:
+        """What a refusal says, in at most 300 characters."""
+        answer = AnswerReader()
+        answer.refused(self.body)
+        return answer.error or ""
 
 
 class Fetch:

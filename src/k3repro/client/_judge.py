@@ -11,6 +11,7 @@ from k3repro.client._model import Outcome, Request
 __all__ = ["judge"]
 
 _BROKEN_FINISHES = frozenset({"abort", "error"})
+_IGNORES = ": it does not honour ignore_eos (--natural lets replies end where the model ends them)"
 
 
 def judge(
@@ -51,7 +52,8 @@ def _counted(
     if counted is not None and request.ignore_eos and counted < asked and not _stop_asked(request, answer):
         return (
             Outcome.TRUNCATED,
-            f"the server counted {counted} of {asked} tokens (finish_reason {answer.finish_reason})",
+            f"the server counted {counted} of {asked} tokens (finish_reason {answer.finish_reason})"
+            + (_IGNORES if answer.finish_reason == "stop" else ""),
         )
     if (
         counted is None

@@ -31,7 +31,8 @@ class Outcome(StrEnum):
 class Request:
     """One streaming completion to ask for.
 
-    `prompt` is text, token ids, or chat messages (with `chat=True`). `intended_ns` is when it is due, in
+    `prompt` is text, token ids, or chat messages (with `chat=True`; a text sent to a chat endpoint becomes
+    the message of a user). `intended_ns` is when it is due, in
     nanoseconds since the start of the run; None means as soon as a place in the wave is free.
     `continuous_usage` asks the server for usage in every event (vLLM's `continuous_usage_stats`), which
     tells how many tokens the first event carried.
@@ -67,7 +68,9 @@ class RequestRecord:
 
     `sent_ns` is when the request was handed to the transport (so a fresh connection counts as latency),
     `done_ns` when its outcome was known. Token counts are the server's `usage`, never the number of
-    `events`.
+    `events`. `text` is the answer; `reasoning` and `tool_calls` are kept apart from it. `first_token_ns` is
+    the first generated token of any kind, `first_answer_ns` the first of the answer. `retries` counts how
+    often it was sent again after a refusal (429); times are those of the last try.
     """
 
     request_id: str
@@ -88,6 +91,10 @@ class RequestRecord:
     events: int
     text: str
     fingerprint: str | None
+    reasoning: str = ""
+    tool_calls: str = ""
+    first_answer_ns: int | None = None
+    retries: int = 0
 
     @property
     def ttft_s(self) -> float | None:
@@ -110,8 +117,16 @@ class RequestRecord:
         return (self.done_ns - self.intended_ns) / 1e9 if self.outcome is Outcome.COMPLETED else None
 
     @property
+    def first_answer_s(self) -> float | None:
+        """Seconds from send to the first token of the answer, after any reasoning."""
+        return None if self.first_answer_ns is None else (self.first_answer_ns - self.sent_ns) / 1e9
+
+    @property
     def tpot_s(self) -> float | None:
-        """(e2e - ttft) / (completion_tokens - 1): the publication's time per output token."""
+        """(e2e - ttft) / (completion_tokens - 1), seconds: the publication's time per output token.
+
+        None when no interval was observed: all tokens came in one event, or there was but one.
+        """
         return self._per_token(1)
 
     @property
@@ -123,7 +138,7 @@ class RequestRecord:
 
     def _per_token(self, first: int) -> float | None:
         later = (self.completion_tokens or 0) - first
-        if self.e2e_s is None or self.first_token_ns is None or later < 1:
+        if self.e2e_s is None or self.first_token_ns is None or later < 1 or self.events < 2:
             return None
         return (self.done_ns - self.first_token_ns) / 1e9 / later
 

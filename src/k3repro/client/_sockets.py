@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from k3repro.client._access import Access, proxy_of
 from k3repro.client._exchange import Handle, Receiver
 
 if TYPE_CHECKING:
@@ -94,10 +95,13 @@ class _Connection(asyncio.Protocol):
 class SocketTransport:
     """Connections to one server. Made and used inside its loop."""
 
-    def __init__(self, address: Address, now_ns: Callable[[], int], connect_timeout_s: float = 10.0) -> None:
+    def __init__(
+        self, address: Address, now_ns: Callable[[], int], access: Access, connect_timeout_s: float = 10.0
+    ) -> None:
         self.now_ns = now_ns
         self._address = address
-        self._tls = ssl.create_default_context() if address.tls else None
+        self._tls = access.tls() if address.tls else None
+        self.proxy = proxy_of(address)
         self._connect_timeout_s = connect_timeout_s
         self._idle: list[_Connection] = []
         self._all: set[_Connection] = set()
@@ -165,20 +169,59 @@ class SocketTransport:
         self._connecting.add(task)
         task.add_done_callback(self._connecting.discard)
 
+    async def _through(self, connection: _Connection, proxy: tuple[str, int], tls: ssl.SSLContext) -> None:
+        """TLS to the server through a tunnel that the proxy opens."""
+        loop, (host, port) = asyncio.get_running_loop(), proxy
+        where = f"{self._address.host}:{self._address.port}"
+        ask = f"CONNECT {where} HTTP/1.1\r\nHost: {where}\r\n\r\n".encode("latin-1")
+        wire, tunnel = await loop.create_connection(lambda: _Tunnel(ask), host, port)
+        await tunnel.open
+        secured = await loop.start_tls(wire, connection, tls, server_hostname=self._address.host)
+        assert secured is not None
+        connection.connection_made(secured)
+
     async def _connect(self, connection: _Connection) -> None:
         loop = asyncio.get_running_loop()
         self._all.add(connection)
         try:
             async with asyncio.timeout(self._connect_timeout_s):
-                await loop.create_connection(
-                    lambda: connection, self._address.host, self._address.port, ssl=self._tls
-                )
+                if self.proxy is not None and self._tls is not None:
+                    await self._through(connection, self.proxy, self._tls)
+                else:
+                    host, port = self.proxy or (self._address.host, self._address.port)
+                    tls = None if self.proxy else self._tls
+                    await loop.create_connection(lambda: connection, host, port, ssl=tls)
         except TimeoutError:
             self.forget(connection)
             connection.fail(f"no connection within {self._connect_timeout_s:g} s")
         except OSError as error:
             self.forget(connection)
             connection.fail(f"cannot connect: {_reason(error)}")
+
+
+class _Tunnel(asyncio.Protocol):
+    """Asks a proxy for a way through to a host, and waits for its answer."""
+
+    def __init__(self, ask: bytes) -> None:
+        self._ask = ask
+        self._said = b""
+        self.open: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.write(self._ask)  # type: ignore[attr-defined]
+
+    def data_received(self, data: bytes) -> None:
+        self._said += data
+        if b"\r\n\r\n" in self._said and not self.open.done():
+            status = self._said.split(b"\r\n")[0].decode("latin-1")
+            if " 200" in status:
+                self.open.set_result(None)
+            else:
+                self.open.set_exception(ConnectionError(f"the proxy says {status[:80]}"))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self.open.done():
+            self.open.set_exception(ConnectionError("the proxy closed the connection"))
 
 
 def _reason(error: OSError) -> str:

@@ -9,7 +9,9 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from k3repro import serve
+from k3repro.client._access import ENDPOINTS, Access
 from k3repro.client._address import Address, TwinAddress, parse_target
+from k3repro.client._advice import advice
 from k3repro.client._clock import new_loop
 from k3repro.client._encode import Encoder
 from k3repro.client._evidence import evidence_of, max_model_len_of, model_of, twin_evidence
@@ -26,6 +28,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 _QUESTIONS = ("/version", "/v1/models", "/health", "/metrics")
 _PROBE_TIMEOUT_S = 15.0
+_TLS_FIX = "Trust its certificate with --ca-file FILE ($SSL_CERT_FILE), or do not check it: --insecure."
 
 
 class _Carrier(Protocol):
@@ -40,7 +43,13 @@ class Target:
     """
 
     def __init__(
-        self, address: Address | TwinAddress, *, seed: int, model: str | None, timeout_s: float
+        self,
+        address: Address | TwinAddress,
+        *,
+        seed: int,
+        model: str | None,
+        timeout_s: float,
+        access: Access,
     ) -> None:
         self.address = address
         self.subject = address.subject
@@ -50,13 +59,13 @@ class Target:
         self.max_model_len: int | None = None
         self.serve: dict[str, Any] = {"target": self.subject, "evidence": []}
         self.stopping = False
+        self.endpoint = "completions"
         self.transport: _Carrier
         self._timeout_s = timeout_s
+        self._access = access
         # The twin is made before the thread, so that a bad platform or setting fails without one.
         self._twin = _twin_cluster(address, seed) if isinstance(address, TwinAddress) else None
-        self.encoder = (
-            Encoder(address.authority, address.prefix) if isinstance(address, Address) else Encoder("twin")
-        )
+        self.encoder = Encoder("twin", access=Access(endpoint=access.endpoint))
         self.encode: Callable[[Request], bytes] = self.encoder.completion
         loop, self.now_ns = new_loop(self.clock)
         self._runner = Runner(loop)
@@ -130,7 +139,11 @@ class Target:
             self.transport = driver(cluster, loop, self.now_ns)
         else:
             assert isinstance(self.address, Address)
-            self.transport = SocketTransport(self.address, self.now_ns)
+            self.transport = sockets = SocketTransport(self.address, self.now_ns, self._access)
+            plain = sockets.proxy is not None and not self.address.tls
+            prefix = f"http://{self.address.authority}" if plain else ""
+            self.encoder = Encoder(self.address.authority, prefix + self.address.prefix, self._access)
+            self.encode = self.encoder.completion
         answers = {path: await self.fetch(path) for path in _QUESTIONS}
         self._reachable(answers.values())
         texts = {path: answer.text if answer.status == 200 else None for path, answer in answers.items()}
@@ -140,12 +153,35 @@ class Target:
         seen = evidence_of(texts)
         self.serve = serve.facts(texts, target=self.subject, evidence=seen)
         if not self.model:
-            raise TargetError(
-                f"/v1/models answered {models.status or models.problem}, so the model's name is unknown",
-                where=self.subject,
-                fix="give the name: open_target(..., model=NAME) or --model NAME",
-            )
+            self._nameless(models)
         self.encoder.model = self.model
+        if self._access.endpoint == "auto" and self.clock == "wall":
+            self.encoder.endpoint = await self._endpoint()
+        self.endpoint = self.encoder.endpoint
+
+    async def _endpoint(self) -> str:
+        """The first endpoint this server has. A GET generates nothing and is refused with 405 where there is
+        one; where GETs of it are unknown too, an empty document, which generates nothing either.
+        """
+        for name, path in ENDPOINTS.items():
+            if (await self.fetch(path)).status != 404:
+                return name
+            if (await self.fetch(path, {})).status not in (404, 405, 501):
+                return name
+        return "completions"
+
+    def _nameless(self, models: Fetched) -> None:
+        status = models.status
+        said = f"HTTP {status}" if status else models.problem
+        detail = f": {words}" if (words := models.words) else ""
+        if status in (200, 404, 405, 501, 503):
+            fix = "Give the name: --model NAME (a P/D router does not tell it)."
+            fix = f"{advice(status)} Or: {fix[0].lower()}{fix[1:]}" if status == 503 else fix
+            raise TargetError(
+                f"/v1/models answered {said}{detail}, so the model's name is unknown",
+                where=self.subject, fix=fix,
+            )  # fmt: skip
+        raise TargetError(f"/v1/models answered {said}{detail}", where=self.subject, fix=advice(status))
 
     def _reachable(self, answers: Iterable[Fetched]) -> None:
         problems = [answer.problem for answer in answers if answer.status is None]
@@ -153,7 +189,7 @@ class Target:
             raise TargetError(
                 problems[0] or "no answer",
                 where=self.subject,
-                fix="is the server up, and is this the address of its router? curl it to see",
+                fix=_TLS_FIX if "certificate" in (problems[0] or "").lower() else advice(None),
             )
 
     def _add(self, item: dict[str, str] | None) -> None:
@@ -171,20 +207,27 @@ def _twin_cluster(address: TwinAddress, seed: int) -> tuple[Any, Any]:
 
 
 def open_target(
-    target: str, *, seed: int | None = None, model: str | None = None, timeout_s: float = _PROBE_TIMEOUT_S
+    target: str,
+    *,
+    seed: int | None = None,
+    model: str | None = None,
+    timeout_s: float = _PROBE_TIMEOUT_S,
+    access: Access | None = None,
 ) -> Target:
     """Open ``twin:PLATFORM[?seed=N&setting=value]`` or ``http[s]://host:port[/prefix]`` and ask it who it is.
 
     `seed` is the twin's (an argument wins over the target string; default 0). `model` overrides `/v1/models`.
+    `access`: keys, headers, certificates, endpoint; from the environment unless given.
 
     Raises:
         UsageError: the text is no target, or the twin has no such platform or setting.
-        TargetError: nothing answers there, or it does not name its model.
+        TargetError: nothing answers there, it refuses, or it does not name its model; with its status.
     """
     address = parse_target(target)
     if seed is None:
         seed = _seed(address)
-    return Target(address, seed=seed, model=model, timeout_s=timeout_s)
+    access = access or Access.of_environment()
+    return Target(address, seed=seed, model=model, timeout_s=timeout_s, access=access)
 
 
 def _seed(address: Address | TwinAddress) -> int:

@@ -18,6 +18,8 @@ __all__ = ["run_wave"]
 
 _SAME_TIME_NS = 1000
 _LONGEST_S = 1e8  # three years
+_MOST_RETRIES = 3  # of one request that the server refuses with 429
+_LONGEST_RETRY_S = 30.0
 _AFTER_DONE_NS = 1_000_000_000  # a server that has said [DONE] gets this long to end the response
 
 
@@ -34,7 +36,9 @@ async def run_wave(
     """Send `requests` with at most `concurrency` in flight; their records in the order of `requests`.
 
     Closed loop: a request goes out when a place is free and, if it has `intended_ns`, not before it is due.
-    `timeout_s` counts from send; `stall_s` is the longest silence once the first token has come. A stop
+    `timeout_s` counts from send; `stall_s` is the longest silence once the first token has come. A request
+    refused with 429 keeps its place and is sent again after the server's Retry-After (30 s at most, else
+    1, 2, 4 s), three times at most; the record counts them. A stop
     (first Ctrl-C) lets what is in flight finish; what was not sent is `cancelled`. Cancelling the wave
     aborts what is in flight.
 
@@ -80,6 +84,7 @@ class _Wave:
         self._abandoned = False
         self._in_flight: dict[int, Exchange] = {}
         self._timers: dict[int, asyncio.TimerHandle] = {}
+        self._refused: dict[int, RequestRecord] = {}
         self._watcher: asyncio.TimerHandle | None = None
         self._finished: asyncio.Future[None] = self._loop.create_future()
 
@@ -98,7 +103,7 @@ class _Wave:
         """A place is free since `free_ns`: send the next request, or wait until it is due."""
         for index, request in self._turns:
             intended = free_ns if request.intended_ns is None else request.intended_ns
-            if self._target.stopping or self._abandoned:
+            if self._stopped:
                 now = self._target.now_ns()
                 self._keep(index, _not_sent(request, self._name, intended, now))
             elif request.intended_ns is not None and intended > self._target.now_ns():
@@ -124,6 +129,18 @@ class _Wave:
         else:
             self._send(index, request, intended_ns)
 
+    @property
+    def _stopped(self) -> bool:
+        return self._target.stopping or self._abandoned
+
+    def _again(self, index: int, refused: RequestRecord) -> None:
+        del self._timers[index]
+        if self._stopped:
+            self._keep(index, refused)
+            self._next(self._target.now_ns())
+        else:
+            self._send(index, self._requests[index], refused.intended_ns)
+
     def _send(self, index: int, request: Request, intended_ns: int) -> None:
         data = self._target.encode(request)
         exchange = Exchange(
@@ -135,7 +152,15 @@ class _Wave:
         exchange.handle = self._target.transport.open(data, exchange)
 
     def _ended(self, index: int, record: RequestRecord) -> None:
-        del self._in_flight[index]
+        exchange = self._in_flight.pop(index)
+        refused = self._refused.get(index)
+        record.retries = 0 if refused is None else refused.retries + 1
+        if record.http_status == 429 and record.retries < _MOST_RETRIES and not self._stopped:
+            wait = exchange.retry_after_s
+            wait = float(2**record.retries) if wait is None else min(wait, _LONGEST_RETRY_S)
+            self._refused[index] = record
+            self._timers[index] = self._loop.call_at(self._loop.time() + wait, self._again, index, record)
+            return
         self._keep(index, record)
         self._next(record.done_ns)
 
@@ -193,21 +218,7 @@ class _Wave:
 
 
 def _not_sent(request: Request, wave: str, intended_ns: int, now_ns: int) -> RequestRecord:
-    nothing = (None,) * 5
     return RequestRecord(
-        request.request_id,
-        wave,
-        Outcome.CANCELLED,
-        None,
-        None,
-        "not sent: the run was stopped",
-        intended_ns,
-        now_ns,
-        None,
-        None,
-        now_ns,
-        *nothing[:4],
-        0,
-        "",
-        None,
-    )
+        request.request_id, wave, Outcome.CANCELLED, None, None, "not sent: the run was stopped", intended_ns,
+        now_ns, None, None, now_ns, None, None, None, None, 0, "", None,
+    )  # fmt: skip

@@ -1,0 +1,27 @@
+"""What an HTTP status of a serving endpoint means to somebody who measures it, and what to do about it."""
+
+from __future__ import annotations
+
+__all__ = ["advice"]
+
+_ADVICE = {
+    400: "The server refuses the request; its words say why.",
+    401: "Set $K3REPRO_API_KEY (sent as a bearer token), or give --header 'Name: value'.",
+    403: "The key is not allowed to do this, or a proxy refuses; check $K3REPRO_API_KEY and --header.",
+    404: "Check the URL's prefix, --model against /v1/models, and --endpoint (completions, chat, responses).",
+    405: "This path takes no POST: check the URL's prefix and --endpoint.",
+    413: "The request is too large for the server or a proxy before it: ask for shorter prompts.",
+    422: "The server refuses the request; its words say why. --endpoint names another API.",
+    429: "The server limits the rate: lower --concurrency or --rate, or have the limit raised.",
+    500: "The server failed: read its log. A router: ask its engines directly.",
+    502: "What stands before the server gets no answer from it: is the engine up?",
+    503: "It is loading a model, or has no engine: wait until /health answers 200, then run this again.",
+    504: "What stands before the server gave up waiting: raise its timeout, or lower --concurrency.",
+}
+
+
+def advice(status: int | None) -> str:
+    """One sentence that names the option or place to look; for no answer at all, where to begin."""
+    if status is None:
+        return "Is the server up, and is this the address of its router? curl it to see."
+    return _ADVICE.get(status, "Read the server's log; curl the same path to see its answer.")
