@@ -7,6 +7,7 @@ from k3repro.capacity._cells import Cell, nearest, published_cells
 from k3repro.capacity._discriminate import Rung, discriminating_rungs
 from k3repro.capacity._economics import cost_laws, floor_law, reserve, reserve_law
 from k3repro.capacity._engine import Engine, parse_version
+from k3repro.capacity._handoff import Handoff, handoff, handoff_law
 from k3repro.capacity._knee import KNEE_GAIN, Knee, find_knee, knee
 from k3repro.capacity._law import Law, law_of
 from k3repro.capacity._line import LineFit, fit_line
@@ -29,6 +30,7 @@ __all__ = [
     "Cell",
     "Engine",
     "Footprint",
+    "Handoff",
     "Knee",
     "Law",
     "LineFit",
@@ -56,6 +58,8 @@ __all__ = [
     "fit_line",
     "floor_law",
     "formula_text",
+    "handoff",
+    "handoff_law",
     "knee",
     "law_of",
     "n_max",

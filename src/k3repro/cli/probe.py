@@ -34,7 +34,12 @@ _EXAMPLES = {
         "--target twin:mi300x --discriminate --context 300K",
     ),
     "classes": ("--target twin:mi325x", "--target twin:mi325x --shape short:128/32@16,long:32K/512@32"),
+    "decode-context": (
+        "--target twin:mi325x",
+        "--target http://127.0.0.1:8000 --context 1K,64K,200K --mixed 4x16K,64K+3x1K",
+    ),
     "envelope": ("--target twin:mi325x --estimate", "--target http://router:30000 --concurrency 1,8,64"),
+    "hand-off": ("--target http://decode:8000 --prefill http://prefill:8000 --isl 1K,64K",),
     "latency": ("--target twin:mi325x", "--target twin:mi325x --p99 --estimate"),
     "needle-controls": (
         "--target twin:mi325x",
@@ -72,6 +77,8 @@ _HELP = {
     "depth": "Places of the needle in the ladder: 0 start, 1 end.",
     "sweep_context": "Contexts of the depth sweep.",
     "sweep_depth": "Places of the needle in the depth sweep.",
+    "mixed": "Waves of unlike contexts that decode together: 64K+3x1K,4x16K.",
+    "settle": "Gaps left out at the start of each reply.",
     "max_tokens": "Token cap of a reply.",
     "max_rate": "Failure rate the gate has to rule out at 95 % (1%); asks for as many needles as that takes.",
     "reuse": "Needles per place in flight; 4 separates a transport race from a recycled state.",
@@ -87,6 +94,7 @@ _HELP = {
     "max_num_seqs": "In-flight sequences per lane, if not as published (0: as published).",
     "discriminate": "Only the cells at which the two capacity laws disagree, with replies that outlast "
     "their prefill.",
+    "cells": "Cells instead of every context at every concurrency: 200K@4,200K@6.",
     "metrics": "URL of the decode engine's metrics, where the router has none.",
     "poll_s": "Seconds between two looks at the metrics.",
     "drain_s": "How long a late wave may drain before it is killed.",

@@ -115,7 +115,11 @@ class Exchange:
             if self.ended:
                 return
             self.last_ns = self._answer.now_ns = now_ns
+            before = self._answer.events
             reader.feed(data)
+            if self.request.on_token is not None:
+                for _ in range(self._answer.events - before):
+                    self.request.on_token(now_ns)
             if reader.complete or reader.problem is not None:
                 self._end(now_ns)
 

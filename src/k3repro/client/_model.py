@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
@@ -35,7 +35,8 @@ class Request:
     the message of a user). `intended_ns` is when it is due, in
     nanoseconds since the start of the run; None means as soon as a place in the wave is free.
     `continuous_usage` asks the server for usage in every event (vLLM's `continuous_usage_stats`), which
-    tells how many tokens the first event carried.
+    tells how many tokens the first event carried. `on_token` is called with the arrival time (nanoseconds
+    since the start of the run) of every event that carries tokens, where gaps between them are the result.
     """
 
     request_id: str
@@ -47,6 +48,7 @@ class Request:
     chat: bool = False
     intended_ns: int | None = None
     continuous_usage: bool = False
+    on_token: Callable[[int], None] | None = None
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1:

@@ -14,7 +14,7 @@ from k3repro.client._address import Address, TwinAddress, parse_target
 from k3repro.client._advice import advice
 from k3repro.client._clock import new_loop
 from k3repro.client._encode import Encoder
-from k3repro.client._evidence import evidence_of, max_model_len_of, model_of, twin_evidence
+from k3repro.client._evidence import evidence_of, max_model_len_of, model_of, subject_of, twin_evidence
 from k3repro.client._exchange import Handle, Receiver
 from k3repro.client._fetch import Fetch, Fetched
 from k3repro.client._model import Request, RequestRecord
@@ -50,9 +50,11 @@ class Target:
         model: str | None,
         timeout_s: float,
         access: Access,
+        name: str = "",
     ) -> None:
         self.address = address
         self.subject = address.subject
+        self._name = name
         self.seed = seed
         self.clock = "virtual" if isinstance(address, TwinAddress) else "wall"
         self.model = model or ""
@@ -150,6 +152,8 @@ class Target:
         models = answers["/v1/models"]
         self.model = self.model or model_of(models.text) or ""
         self.max_model_len = max_model_len_of(models.text)
+        if self._name:
+            self.subject = subject_of(texts, self._name)
         seen = evidence_of(texts)
         self.serve = serve.facts(texts, target=self.subject, evidence=seen)
         if not self.model:
@@ -213,11 +217,14 @@ def open_target(
     model: str | None = None,
     timeout_s: float = _PROBE_TIMEOUT_S,
     access: Access | None = None,
+    name: str = "",
 ) -> Target:
     """Open ``twin:PLATFORM[?seed=N&setting=value]`` or ``http[s]://host:port[/prefix]`` and ask it who it is.
 
     `seed` is the twin's (an argument wins over the target string; default 0). `model` overrides `/v1/models`.
     `access`: keys, headers, certificates, endpoint; from the environment unless given.
+    `name` says what a URL serves (``k3-rank-geometry@h200``): the subject of artifacts is then engine,
+    version and name, no address.
 
     Raises:
         UsageError: the text is no target, or the twin has no such platform or setting.
@@ -227,7 +234,7 @@ def open_target(
     if seed is None:
         seed = _seed(address)
     access = access or Access.of_environment()
-    return Target(address, seed=seed, model=model, timeout_s=timeout_s, access=access)
+    return Target(address, seed=seed, model=model, timeout_s=timeout_s, access=access, name=name)
 
 
 def _seed(address: Address | TwinAddress) -> int:

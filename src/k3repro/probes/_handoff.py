@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,7 @@ class Counters:
     transfers: int | None
     bytes: int | None
     failed: int | None
+    descriptors: int | None = None
 
     def since(self, before: Counters) -> Counters:
         """The difference to an earlier reading."""
@@ -39,6 +41,7 @@ class Counters:
             _less(self.transfers, before.transfers),
             _less(self.bytes, before.bytes),
             _less(self.failed, before.failed),
+            _less(self.descriptors, before.descriptors),
         )
 
 
@@ -55,8 +58,9 @@ def counters_of(text: str) -> Counters:
         return round(sum(found)) if found else None
 
     return Counters(
-        total("bytes_transferred_count"), total("bytes_transferred_sum"), total("num_failed_transfers")
-    )
+        total("bytes_transferred_count"), total("bytes_transferred_sum"), total("num_failed_transfers"),
+        total("num_descriptors_sum"),
+    )  # fmt: skip
 
 
 async def read_counters(target: Any, at_least: int | None = None) -> Counters:
@@ -119,3 +123,31 @@ async def _post(target: Any, document: dict[str, Any], timeout_s: float) -> dict
     except ValueError:
         body = {}
     return body if isinstance(body, dict) else {}
+
+
+class _Sender:
+    """Stands where the target was and sends waves another way."""
+
+    def __init__(self, target: Any, send: Callable[..., list[RequestRecord]]) -> None:
+        self._target = target
+        self._send = send
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._target, name)
+
+    def run(self, function: Any, *arguments: Any, **options: Any) -> Any:
+        """A wave goes through the sender; anything else to the target."""
+        if "wave" not in options:
+            return self._target.run(function, *arguments, **options)
+        kept = {name: options.get(name) for name in ("concurrency", "timeout_s", "wave", "on_record")}
+        return self._send(*arguments, **kept)
+
+
+@contextmanager
+def sending(session: Any, send: Callable[..., list[RequestRecord]]) -> Iterator[None]:
+    """Send the waves of `session` through `send` until the block ends."""
+    target, session.target = session.target, _Sender(session.target, send)
+    try:
+        yield
+    finally:
+        session.target = target

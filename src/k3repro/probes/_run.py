@@ -15,7 +15,9 @@ from k3repro.probes import (
     capacity_grid,
     classes,
     controls,
+    decode_context,
     envelope,
+    handoff,
     latency,
     needle_gate,
     niah_ladder,
@@ -42,8 +44,8 @@ from k3repro.serve.metrics import Metrics
 from k3repro.store import Artifact, Header, Run, Store
 
 _ALL = (
-    ablation, replay, capacity_grid, classes, controls, envelope, latency, needle_gate, niah_ladder,
-    osl_sweep, saturation, self_consistency, slots,
+    ablation, replay, capacity_grid, classes, controls, decode_context, envelope, handoff, latency,
+    needle_gate, niah_ladder, osl_sweep, saturation, self_consistency, slots,
 )  # fmt: skip
 PROBES: dict[str, ModuleType] = {probe.NAME: probe for probe in _ALL}
 
@@ -112,6 +114,8 @@ def run_probe(
     confirm: bool = False,
     hardware: str = "",
     behind: Sequence[str] = (),
+    name_as: str = "",
+    launch: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     **parameters: Any,
 ) -> Artifact:
@@ -124,7 +128,8 @@ def run_probe(
     `model` names the model where the target does not: a P/D router answers 503 to /v1/models. `hardware` is
     recorded as the serve's platform, which no endpoint tells: a statement of whoever runs this, no evidence.
     `behind` are URLs of engines behind a router, which shows no evidence of a real engine itself; a restart
-    of one of them is another serve.
+    of one of them is another serve. `name_as` names the serve in artifacts instead of its address (see
+    `open_target`); `launch` is how it was started, as far as no endpoint tells, kept in the serve record.
 
     Raises:
         UsageError: no such probe or parameter.
@@ -137,13 +142,17 @@ def run_probe(
     if confirm:
         options: dict[str, Any] = {"unsafe": unsafe, "model": model, "hardware": hardware, "behind": behind}
         return _confirm(name, target, store, progress, **options)
-    planned = probe.plan(
-        chosen
-    )  # what cannot be planned is refused before a gate of ten minutes is asked for
-    with Interrupt(progress).watch() as interrupt, open_target(target, seed=seed, model=model) as opened:
+    # What cannot be planned is refused before a gate of ten minutes is asked for.
+    planned = probe.plan(chosen)
+    said: dict[str, Any] = {"platform": hardware} if hardware else {}
+    said |= {"launch": dict(launch)} if launch else {}
+    with (
+        Interrupt(progress).watch() as interrupt,
+        open_target(target, seed=seed, model=model, name=name_as) as opened,
+    ):
         require_room(planned, opened.max_model_len, opened.subject)
         known = _behind(opened, behind)
-        serve = serve_facts(opened, **known) | ({"platform": hardware} if hardware else {})
+        serve = serve_facts(opened, **known) | said
         gate = passing_gate(store, opened.subject, serve["id"]) if probe.PERFORMANCE and not unsafe else None
         if probe.PERFORMANCE and gate is None and not unsafe:
             fix = f"Run `k3repro probe needle-gate --target '{target}'` first; --unsafe taints."

@@ -10,7 +10,7 @@ or a stall
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from k3repro.capacity import discriminating_rungs
@@ -19,10 +19,11 @@ from k3repro.errors import UsageError
 from k3repro.probes._session import Session
 from k3repro.probes.attend import Observer, Seen
 from k3repro.probes.cells import CELLS_TABLE, LOOKS_TABLE, NOT_RUN, judge, look_rows
-from k3repro.probes.plan import Rung, canary
+from k3repro.probes.plan import LATER, Rung, canary
 from k3repro.probes.setting import Setting, costs_of, setting_of
 from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
 from k3repro.store import Schema
+from k3repro.units import parse_tokens
 
 NAME = "capacity-grid"
 PERFORMANCE = True
@@ -39,7 +40,8 @@ class Parameters:
 
     `osl` 0 is 64 tokens, or, with `discriminate`, the shortest reply that is still decoding when the last
     request of its wave has been prefilled: only then are all of them resident at once. `discriminate`
-    replaces the concurrencies by those at which the two laws disagree. `metrics` names the
+    replaces the concurrencies by those at which the two laws disagree; `cells` names every cell instead,
+    ``200K@4``. `metrics` names the
     decode engine's URL where the router has no metrics; several looks are taken every `poll_s` seconds.
     """
 
@@ -50,6 +52,7 @@ class Parameters:
     platform: str = ""
     pool_bytes: int = 0
     max_num_seqs: int = 0
+    cells: tuple[str, ...] = field(default=(), metadata=LATER)
     metrics: str = ""
     poll_s: float = 20.0
     timeout_s: float = 7200.0
@@ -89,7 +92,16 @@ def _setting(parameters: Parameters) -> Setting | None:
     )  # fmt: skip
 
 
+def _cell_of(text: str) -> tuple[int, int]:
+    context, _, count = text.partition("@")
+    if not count.strip().isdigit():
+        raise UsageError(f"{text!r} is not a cell", where="--cells", fix="Write it like 200K@4.")
+    return parse_tokens(context), int(count)
+
+
 def _cells(parameters: Parameters, setting: Setting | None) -> list[tuple[int, int]]:
+    if parameters.cells:
+        return sorted(set(map(_cell_of, parameters.cells)))
     if not parameters.discriminate:
         return [
             (context, c)
@@ -115,7 +127,8 @@ def _cells(parameters: Parameters, setting: Setting | None) -> list[tuple[int, i
 
 def _rungs(parameters: Parameters, setting: Setting | None) -> list[tuple[int, Rung]]:
     osl = parameters.osl or USUAL_REPLY
-    if min(parameters.context, default=0) <= 2 * osl or not parameters.concurrency:
+    cells = _cells(parameters, setting)
+    if min((context for context, _ in cells), default=0) <= 2 * osl:
         raise UsageError(
             "a grid needs contexts longer than two replies, and concurrencies", fix="--context 200K"
         )
@@ -123,7 +136,7 @@ def _rungs(parameters: Parameters, setting: Setting | None) -> list[tuple[int, R
     return [
         (context, Rung(f"grid-{context}-con={c}", c, c, context - osl, osl,
                        timeout_s=longest, stall_s=longest))
-        for context, c in _cells(parameters, setting)
+        for context, c in cells
     ]  # fmt: skip
 
 

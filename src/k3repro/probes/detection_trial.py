@@ -31,6 +31,7 @@ TRIALS: dict[str, dict[str, Any]] = {
         "drain_s": 400.0,
     },
     "classes": {"shape": ("latency-floor:1K/32@16", "throughput-peak:1K/64@32")},
+    "decode-context": {"context": (1000, 6000), "mixed": ("2x1K",), "osl": 24},
     "envelope": {"isl": 1024, "osl": 32, "concurrency": (1, 8, 32)},
     "latency": {"isl": 1024, "osl": 24, "concurrency": (8, 32), "requests": 32},
     "needle-controls": {"context": 500},

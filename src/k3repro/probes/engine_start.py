@@ -53,12 +53,20 @@ LAW_TABLE = Table(
 
 
 def seal_start(
-    store: Store, target: str, *, lines: Sequence[str], config: Mapping[str, Any], launch: Mapping[str, Any]
+    store: Store,
+    target: str,
+    *,
+    lines: Sequence[str],
+    config: Mapping[str, Any],
+    launch: Mapping[str, Any],
+    name_as: str = "",
+    hardware: str = "",
 ) -> Artifact:
     """Seal what an engine printed at start: `lines` of its log, the model's `config`, and the `launch`.
 
     `launch` names `flags` and what the block law needs: `pool_bytes`, `prefix_caching`, `block_size`,
-    `kernel_block`. Tier `measured` follows from the evidence, as everywhere.
+    `kernel_block`, and `kv_dtype` or `backend` where they are not the default. `name_as` and `hardware` name
+    the serve as in `run_probe`. Tier `measured` follows from the evidence, as everywhere.
 
     Raises:
         InputError: the lines hold no KV cache size.
@@ -68,8 +76,8 @@ def seal_start(
         raise InputError(
             "no KV cache size among the start-up lines", fix="Give the engine's log from its start."
         )
-    with open_target(target) as opened:
-        serve = serve_facts(opened)
+    with open_target(target, name=name_as) as opened:
+        serve = serve_facts(opened) | ({"platform": hardware} if hardware else {})
         subject, clock = opened.subject, opened.clock
     serve["evidence"] += [{"kind": "startup_lines", "value": line} for line in lines]
     header = Header(
@@ -121,7 +129,8 @@ def _engine(start: Artifact, launch: Mapping[str, Any]) -> Engine:
     version = str(start.serve["engine"]["version"]).partition("+")[0]
     return Engine(
         version=parse_version(version), prefix_caching=launch["prefix_caching"],
-        block_size=launch["block_size"], kernel_block=launch["kernel_block"],
+        block_size=launch["block_size"], kernel_block=launch.get("kernel_block"),
+        kv_dtype=launch.get("kv_dtype", "auto"), backend=launch.get("backend"),
     )  # fmt: skip
 
 

@@ -9,15 +9,15 @@ pair at hand, the swap test and the byte counters of the transfer prove that sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from k3repro.client import REQUESTS_TABLE, Request, RequestRecord, open_target
 from k3repro.errors import UsageError
-from k3repro.probes._handoff import Counters, mirrored, read_counters, tokenize, two_legs
+from k3repro.probes._handoff import Counters, mirrored, read_counters, sending, tokenize, two_legs
 from k3repro.probes._judgement import SEQUENCES_TABLE, TRANSFERS_TABLE, Limits, findings, judge_rows, numbers
 from k3repro.probes._sequences import Answer, ask_wave, digest
 from k3repro.probes._session import Session, plain_prompt
@@ -119,35 +119,8 @@ def _wave(session: Session, rung: Rung, parameters: Parameters, others: Mapping[
         found = judge_rows(rung, said, reference, _limits(parameters))
         return {"sequences": found, "transfers": _transfers(rung, records, parameters, others, before)}
 
-    with _sending(session, counted):
+    with sending(session, counted):
         session.rung(rung, requests, extra=rows)
-
-
-class _Sender:
-    """Stands where the target was and sends waves another way."""
-
-    def __init__(self, target: Any, send: Callable[..., list[RequestRecord]]) -> None:
-        self._target = target
-        self._send = send
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._target, name)
-
-    def run(self, function: Any, *arguments: Any, **options: Any) -> Any:
-        """A wave goes through the sender; anything else to the target."""
-        if "wave" not in options:
-            return self._target.run(function, *arguments, **options)
-        kept = {name: options.get(name) for name in ("concurrency", "timeout_s", "wave", "on_record")}
-        return self._send(*arguments, **kept)
-
-
-@contextmanager
-def _sending(session: Session, send: Callable[..., list[RequestRecord]]) -> Iterator[None]:
-    target, session.target = session.target, _Sender(session.target, send)
-    try:
-        yield
-    finally:
-        session.target = target
 
 
 def _sender(
