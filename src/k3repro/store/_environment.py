@@ -53,11 +53,14 @@ def _version(name: str) -> str:
 
 
 def _commit() -> dict[str, Any]:
-    """The commit of the checkout that holds this code; dirty when its Python sources differ from it."""
+    """The commit of the checkout that holds this code; dirty when its Python sources differ from it.
+
+    Code that travelled without its checkout takes its commit from ``K3REPRO_COMMIT``; `dirty` is then unknown.
+    """
     here = Path(__file__).parent
     head = _git(here, "rev-parse", "HEAD")
     if head is None:
-        return {"id": "", "dirty": None}
+        return {"id": os.environ.get("K3REPRO_COMMIT", ""), "dirty": None}
     return {"id": head.strip(), "dirty": bool(_git(here, "status", "--porcelain", "--", str(here.parent)))}
 
 
