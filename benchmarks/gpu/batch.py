@@ -37,6 +37,7 @@ STORE = Store(SCRATCH / "artifacts")
 LONG = (1_000, 16_000, 32_000, 64_000, 128_000, 200_000, 300_000, 400_000)
 SHORT = (1_000, 16_000, 64_000, 128_000, 200_000)
 MIXED = ("4x1K", "64K+3x1K", "4x16K", "2x64K", "8x16K", "200K+7x16K")
+REPLY = {"osl": 22, "settle": 6, "timeout_s": 90.0}
 FEW = ("4x16K", "64K+3x1K", "2x64K")
 _BEGAN = time.monotonic()
 _UNTIL = 1e9
@@ -184,7 +185,7 @@ def decode(plan: Sequence[tuple[str, Sequence[int], Sequence[str], float]], port
         shapes = {f"http://127.0.0.1:{port + index}": shape for index, shape in enumerate(plan)}
         for serve in serves:
             _, contexts, mixed, need_s = shapes[serve.url]
-            shape = {"context": tuple(contexts), "mixed": tuple(mixed), "osl": 22, "settle": 6, "timeout_s": 90.0}
+            shape = {"context": tuple(contexts), "mixed": tuple(mixed), **REPLY}
             step_need(need_s, lambda serve=serve, shape=shape: probe(serve, "decode-context", **shape), serve)
             engines.stop(serve)
 

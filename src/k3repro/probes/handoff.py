@@ -50,10 +50,19 @@ class Parameters:
     timeout_s: float = 600.0
 
 
+def resolve(parameters: Parameters, target: str) -> Parameters:
+    """Nothing to fill in; a run needs the other end.
+
+    Raises:
+        UsageError: no prefill engine.
+    """
+    if target and not parameters.prefill:
+        raise UsageError("a hand-off has two ends", fix="Give the prefill engine's URL: --prefill URL.")
+    return parameters
+
+
 def plan(parameters: Parameters) -> list[Rung]:
     """One request a rung, short prompts first."""
-    if not parameters.prefill:
-        raise UsageError("a hand-off has two ends", fix="Give the prefill engine's URL: --prefill URL.")
     return [
         Rung(f"isl={isl}#{repeat}", 1, 1, isl, parameters.osl, timeout_s=parameters.timeout_s, measured=False)
         for isl in sorted(set(parameters.isl))

@@ -55,7 +55,7 @@ def _version(name: str) -> str:
 def _commit() -> dict[str, Any]:
     """The commit of the checkout that holds this code; dirty when its Python sources differ from it.
 
-    Code that travelled without its checkout takes its commit from ``K3REPRO_COMMIT``; `dirty` is then unknown.
+    Code that travelled without its checkout is told by ``K3REPRO_COMMIT``; `dirty` is then unknown.
     """
     here = Path(__file__).parent
     head = _git(here, "rev-parse", "HEAD")
