@@ -35,23 +35,29 @@ COMMANDS: dict[str, tuple[str, str]] = {
 INTERRUPTED = 130
 
 
-class _LazyGroup(click.Group):
+class LazyGroup(click.Group):
+    """A group whose commands are imported when called; `table` is as COMMANDS."""
+
+    def __init__(self, *args: Any, table: dict[str, tuple[str, str]] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.table = table or {}
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
+        return sorted(self.table)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS:
+        if name not in self.table:
             return None
-        module, _, attribute = COMMANDS[name][0].partition(":")
+        module, _, attribute = self.table[name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
+            formatter.write_dl([(name, self.table[name][1]) for name in self.list_commands(ctx)])
 
 
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__)
 def root() -> None:
     """Reproducible LLM-serving studies: every number has an artifact."""

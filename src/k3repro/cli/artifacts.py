@@ -14,6 +14,7 @@ from rich.text import Text
 
 from k3repro.cli import emit
 from k3repro.cli._artifact_views import columns_table, facts_table, rows_table
+from k3repro.cli._options import json_option, store_option
 from k3repro.errors import UsageError
 from k3repro.store import Artifact, Store, csv_text, export_artifact
 from k3repro.twin.trace import chrome_trace, request_phases
@@ -25,19 +26,6 @@ _STYLES = {
     "derived": "magenta",
     "unverified": "red",
 }
-
-
-def store_option(command: Any) -> Any:
-    """The option that names the store."""
-    return click.option(
-        "--store", "root", type=click.Path(path_type=Path), metavar="DIR",
-        help="Folder of the artifacts [default: $K3REPRO_ARTIFACTS, else the nearest artifacts/].",
-    )(command)  # fmt: skip
-
-
-def json_option(command: Any) -> Any:
-    """The option that prints JSON."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 
 @click.group()

@@ -11,7 +11,7 @@ import click
 
 from k3repro.claims import finding_row, read_transcription, step_rows
 from k3repro.cli import emit
-from k3repro.cli.artifacts import json_option
+from k3repro.cli._options import json_option
 from k3repro.publications import read_publication
 
 

@@ -15,14 +15,20 @@ from k3repro.errors import InputError
 __all__ = ["DIMENSIONLESS", "Unit", "combine", "counted", "parse_unit"]
 
 _BASE: dict[str, tuple[str, Fraction]] = {
-    "1": ("", Fraction(1)), "x": ("", Fraction(1)), "%": ("", Fraction(1, 100)),
-    "B": ("byte", Fraction(1)), "bit": ("byte", Fraction(1, 8)), "Gbit": ("byte", Fraction(10**9, 8)),
-    "GB": ("byte", Fraction(10**9)), "MB": ("byte", Fraction(10**6)), "TB": ("byte", Fraction(10**12)),
-    "KiB": ("byte", Fraction(2**10)), "MiB": ("byte", Fraction(2**20)),
-    "GiB": ("byte", Fraction(2**30)), "TiB": ("byte", Fraction(2**40)),
-    "s": ("second", Fraction(1)), "ms": ("second", Fraction(1, 1000)), "min": ("second", Fraction(60)),
-    "h": ("second", Fraction(3600)), "thousand": ("", Fraction(1000)),
-    "request": ("", Fraction(1)), "sequence": ("", Fraction(1)),
+    "1": ("", Fraction(1)), "x": ("", Fraction(1)), "%": ("", Fraction(1, 100)), "B": ("byte", Fraction(1)),
+    "KB": ("byte", Fraction(10**3)), "PB": ("byte", Fraction(10**15)), "bit": ("byte", Fraction(1, 8)),
+    "Gbit": ("byte", Fraction(10**9, 8)), "Mbit": ("byte", Fraction(10**6, 8)),
+    "Tbit": ("byte", Fraction(10**12, 8)), "GB": ("byte", Fraction(10**9)), "MB": ("byte", Fraction(10**6)),
+    "TB": ("byte", Fraction(10**12)), "KiB": ("byte", Fraction(2**10)), "MiB": ("byte", Fraction(2**20)),
+    "GiB": ("byte", Fraction(2**30)), "TiB": ("byte", Fraction(2**40)), "FLOP": ("flop", Fraction(1)),
+    "GFLOP": ("flop", Fraction(10**9)), "TFLOP": ("flop", Fraction(10**12)),
+    "PFLOP": ("flop", Fraction(10**15)), "EFLOP": ("flop", Fraction(10**18)), "$": ("dollar", Fraction(1)),
+    "W": ("watt", Fraction(1)), "kW": ("watt", Fraction(1000)), "MW": ("watt", Fraction(10**6)),
+    "kWh": ("joule", Fraction(3600000)), "J": ("joule", Fraction(1)), "Mtoken": ("token", Fraction(10**6)),
+    "us": ("second", Fraction(1, 10**6)), "ns": ("second", Fraction(1, 10**9)),
+    "day": ("second", Fraction(86400)), "point": ("point", Fraction(1)), "s": ("second", Fraction(1)),
+    "ms": ("second", Fraction(1, 1000)), "min": ("second", Fraction(60)), "h": ("second", Fraction(3600)),
+    "thousand": ("", Fraction(1000)), "request": ("", Fraction(1)), "sequence": ("", Fraction(1)),
 }  # fmt: skip
 _NOUNS = [
     "token",

@@ -1,0 +1,67 @@
+"""The detectors: each recognises one kind of relation under a precondition that its docstring states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from k3repro.check._relation import Relation
+from k3repro.check._text import Context
+from k3repro.check.detect import (
+    aggregates,
+    baselines,
+    changes,
+    columns,
+    conversions,
+    enumerations,
+    equations,
+    listings,
+    parts,
+    percentiles,
+    products,
+    quotes,
+    repeats,
+    topologies,
+)
+
+__all__ = ["DETECTORS", "PRECONDITIONS"]
+
+DETECTORS: tuple[Callable[[Context], Iterator[Relation]], ...] = (
+    changes.detect,
+    columns.detect,
+    baselines.detect,
+    aggregates.detect,
+    products.detect,
+    listings.detect,
+    percentiles.detect,
+    equations.detect,
+    conversions.detect,
+    topologies.detect,
+    enumerations.detect,
+    parts.detect,
+    quotes.detect,
+    repeats.detect,
+)
+
+_OF_DETECTOR = {
+    "from-to": changes,
+    "vs": changes,
+    "table-change": columns,
+    "table-baseline": baselines,
+    "table-aggregate": aggregates,
+    "table-product": products,
+    "listing": listings,
+    "percentiles": percentiles,
+    "equation": equations,
+    "conversion": conversions,
+    "reciprocal": conversions,
+    "gpus": topologies,
+    "degrees": topologies,
+    "count": enumerations,
+    "shares": parts,
+    "ranges": parts,
+    "quote": quotes,
+    "heading": quotes,
+    "repeat": repeats,
+}
+PRECONDITIONS = {name: " ".join((module.__doc__ or "").split()) for name, module in _OF_DETECTOR.items()}
+"""What each detector recognises and under which precondition, by the name its relations carry."""

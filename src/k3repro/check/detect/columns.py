@@ -1,0 +1,217 @@
+"""A table's line (column or row) that is the ratio, change or difference of two others.
+
+Precondition: the line's label says so (speedup, change, ratio, improvement, overhead, ...) or its cells are
+factors or signed percentages, and two other lines of one unit give it. Where just two lines could, their
+pairing is by structure; where more could, at least half of the cells must fit one pairing, and two of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import combinations
+
+from k3repro.check._grid import Line, grid_of
+from k3repro.check._lexer import Printed
+from k3repro.check._relation import Reckoning, Relation, fits, relate
+from k3repro.check._text import Context, show
+from k3repro.printed import Span
+
+__all__ = ["WAYS", "Way", "claimed", "closeness", "derived", "detect", "label", "size", "unit_allows"]
+
+_DERIVED = re.compile(
+    r"(?i)speed-?\s?up|improv|\bgain|ratio|\bvs\b|versus|relative|normali[sz]ed|change|delta|"
+    r"Δ|∆|diff|reduc|increase|decrease|uplift|overhead|saving|faster|slow-?down|slower|"
+    r"degradation|\bdrop\b|recovery|retention|scaling|efficiency|"
+    r"better|lift\b|\bmultiplier|compression|factor|\bx\b|[×]$"
+)
+_ONE = Span.point(1)
+Formula = Callable[[Span, Span], Span]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way to get a cell from two others: its formula with a and b for them."""
+
+    shape: str
+    unit: str
+    formula: Formula
+
+    def said(self, a: Printed, b: Printed) -> str:
+        return re.sub(r"\b[ab]\b", lambda m: show(a if m.group() == "a" else b), self.shape)
+
+
+# b is the later line (a the base), the usual order of columns: baseline, new, change.
+WAYS = (
+    Way("b / a", "x", lambda a, b: b / a),
+    Way("a / b", "x", lambda a, b: a / b),
+    Way("b / a - 1", "%", lambda a, b: b / a - _ONE),
+    Way("1 - b / a", "%", lambda a, b: _ONE - b / a),
+    Way("a / b - 1", "%", lambda a, b: a / b - _ONE),
+    Way("1 - a / b", "%", lambda a, b: _ONE - a / b),
+    Way("b / a", "%", lambda a, b: b / a),
+    Way("a / b", "%", lambda a, b: a / b),
+    Way("b - a", "=", lambda a, b: b - a),
+    Way("a - b", "=", lambda a, b: a - b),
+)
+_NEAR = Fraction(1, 10)
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """How a line fits one pairing: cells that fit, that nearly fit, and that do not."""
+
+    a: Line
+    b: Line
+    way: Way
+    good: tuple[int, ...]
+    near: tuple[int, ...]
+    bad: tuple[int, ...]
+
+    @property
+    def rank(self) -> tuple[int, int, int]:
+        return (len(self.good), len(self.near), -abs(self.a.index - self.b.index))
+
+
+def detect(context: Context) -> Iterator[Relation]:
+    for table in context.document.tables:
+        grid = grid_of(table, context)
+        for lines in (grid.columns, grid.rows):
+            for line in lines:
+                if derived(line):
+                    yield from _judge(line, lines)
+
+
+def derived(line: Line) -> bool:
+    """Whether a line's cells can be ratios or changes of others."""
+    if len(line.cells) < 1:
+        return False
+    units = {n.unit for n in line.cells.values()}
+    signed = any(n.signed for n in line.cells.values())
+    if units <= {"x"} or (units <= {"%"} and (signed or _DERIVED.search(line.label))):
+        return bool(_DERIVED.search(line.label)) or units <= {"x"} or signed
+    return bool(_DERIVED.search(line.label)) and len(units) == 1
+
+
+def _judge(line: Line, lines: Sequence[Line]) -> Iterator[Relation]:
+    others = [
+        other for other in lines if other.index != line.index and other.cells and not _same_kind(other, line)
+    ]
+    usable = [(a, b) for a, b in combinations(others, 2) if _comparable(a, b, line)]
+    found = [fit for a, b in usable for fit in _fits(line, a, b)]
+    if not found:
+        return
+    best = max(found, key=lambda fit: fit.rank)
+    total = len(best.good) + len(best.near) + len(best.bad)
+    alone = len({(fit.a.index, fit.b.index) for fit in found}) == 1
+    labelled = bool(_DERIVED.search(line.label))
+    enough = (
+        len(best.good) >= 2 and len(best.good) * 2 >= total
+        if not alone
+        else len(best.good) + len(best.near) >= max(1, total // 2) and labelled
+    )
+    if not enough and not (alone and labelled and total == 1 and _adjacent(best, line)):
+        return
+    rivals = [
+        fit
+        for fit in found
+        if (len(fit.good), len(fit.near)) == (len(best.good), len(best.near)) and fit is not best
+    ]
+    for at in sorted((*best.good, *best.near, *best.bad)):
+        if at not in best.good and any(at in rival.good for rival in rivals):
+            continue
+        relation = _relation(best, line, at)
+        if relation is not None:
+            yield relation
+
+
+def _adjacent(fit: Fit, line: Line) -> bool:
+    return {fit.a.index, fit.b.index} == {line.index - 1, line.index - 2}
+
+
+def _same_kind(other: Line, line: Line) -> bool:
+    return other.unit in ("x", "point") or (other.unit == "%" and derived(other))
+
+
+def _comparable(a: Line, b: Line, line: Line) -> bool:
+    shared = [i for i in line.cells if i in a.cells and i in b.cells]
+    return bool(shared) and all(a.cells[i].same_unit(b.cells[i]) for i in shared)
+
+
+def _fits(line: Line, a: Line, b: Line) -> Iterator[Fit]:
+    shared = [i for i in line.cells if i in a.cells and i in b.cells and not _void(a.cells[i], b.cells[i])]
+    for way in WAYS:
+        if not shared or not all(unit_allows(way, line.cells[i], a.cells[i]) for i in shared):
+            continue
+        closenesses: dict[int, int] = {}
+        for i in shared:
+            closenesses[i] = closeness(line.cells[i], way.formula(a.cells[i].span, b.cells[i].span), way)
+        good, near, bad = (tuple(i for i in shared if closenesses[i] == level) for level in (2, 1, 0))
+        if good or near or len(shared) == 1:
+            yield Fit(a, b, way, good, near, bad)
+
+
+def _void(a: Printed, b: Printed) -> bool:
+    return a.value <= 0 or b.value <= 0
+
+
+def unit_allows(way: Way, cell: Printed, other: Printed) -> bool:
+    if way.unit == "=":
+        return cell.same_unit(other) or (cell.unit == "point" and other.unit == "%")
+    return cell.unit == way.unit or (way.unit == "x" and not cell.unit)
+
+
+def claimed(cell: Printed, way: Way) -> Span:
+    """Changes are compared by size: tables print them with and without a sign."""
+    if "-" in way.shape and cell.value < 0:
+        span = cell.span
+        return Span(-span.high, -span.low)
+    return cell.span
+
+
+def size(derived: Span, way: Way) -> Span:
+    if "-" in way.shape and derived.high <= 0:
+        return Span(-derived.high, -derived.low)
+    return derived
+
+
+def closeness(cell: Printed, derived: Span, way: Way) -> int:
+    """2 where some rounding explains the cell, 1 where it is a near miss, else 0."""
+    sized, stated = size(derived, way), claimed(cell, way)
+    if cell.unit == "point":
+        sized = sized.scaled(Fraction(100))
+    if fits(replace(cell, value=abs(cell.value)), stated, sized):
+        return 2
+    if not (sized.finite and stated.finite):
+        return 0
+    middle = (Fraction(sized.low) + Fraction(sized.high)) / 2
+    off = abs((Fraction(stated.low) + Fraction(stated.high)) / 2 - middle)
+    return 1 if off <= abs(middle) * _NEAR or off <= 2 * cell.ulp * cell.measure.factor else 0
+
+
+def _relation(fit: Fit, line: Line, at: int) -> Relation | None:
+    cell, a, b = line.cells[at], fit.a.cells[at], fit.b.cells[at]
+    span = size(fit.way.formula(a.span, b.span), fit.way)
+    if cell.unit == "point":
+        span = span.scaled(Fraction(100))
+    says = f"{show(cell)} in {label(line)!r} is {label(fit.b)!r} {show(b)} against {label(fit.a)!r} {show(a)}"
+    slips = [
+        (f"it would be {way.said(a, b)}", size(way.formula(a.span, b.span), way))
+        for way in WAYS
+        if way != fit.way and unit_allows(way, cell, a)
+    ]
+    return relate(
+        "table-change",
+        replace(cell, value=abs(cell.value)) if "-" in fit.way.shape else cell,
+        (a, b),
+        [Reckoning(fit.way.said(a, b), span)],
+        says,
+        claimed=claimed(cell, fit.way),
+        slips=slips,
+    )
+
+
+def label(line: Line) -> str:
+    return " ".join(line.label.split())[:40] or f"line {line.index + 1}"

@@ -1,0 +1,114 @@
+"""`k3repro audit artifacts|site`: exit 0: nothing found; 1: findings, one line each."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from k3repro.cli import emit
+from k3repro.cli._options import json_option, store_option
+from k3repro.store import Finding, Store, read_signed
+
+heads_option = click.option(
+    "--known-head", "heads", multiple=True, metavar="HASH",
+    help="A ledger head printed elsewhere (site, badge); repeatable.",
+)  # fmt: skip
+signers_option = click.option(
+    "--signers", type=click.Path(path_type=Path), metavar="FILE",
+    help="OpenSSH allowed_signers: whose signatures count [default: the store's own list].",
+)  # fmt: skip
+
+
+@click.command("artifacts")
+@click.option("--recompute", is_flag=True, help="Also run every derivation again and compare its rows.")
+@click.option(
+    "--full", is_flag=True, help="Read every file again, also those that did not change since the last audit."
+)
+@heads_option
+@signers_option
+@store_option
+@json_option
+def audit_artifacts(
+    recompute: bool,
+    full: bool,
+    heads: tuple[str, ...],
+    signers: Path | None,
+    root: Path | None,
+    as_json: bool,
+) -> None:
+    """Verify files, digests, ledger and tiers of a store.
+
+    \b
+    k3repro audit artifacts
+    k3repro audit artifacts --full --recompute
+    k3repro audit artifacts --known-head c10245d14a01631178e91974ef1aa2982c5b0d89316cbdd961d16d43342aae15
+    """
+    store = Store(root)
+    findings = store.verify(full=full, known_heads=heads)
+    signed = read_signed(store.root, store.ledger, signers)
+    findings += [Finding("signature-wrong", where, what) for where, what in signed.problems]
+    if recompute:
+        findings += store.recompute()
+    state = store.state()
+    derived = (
+        sum(artifact.kind == "derivation" for artifact in store.artifacts())
+        if recompute and not findings
+        else 0
+    )
+    counts = {
+        "artifacts": len(state.seals),
+        "withdrawn": len(state.withdrawn()),
+        "superseded": len(state.superseded),
+    }
+    if as_json:
+        emit(
+            {
+                "ok": not findings,
+                "findings": [f.as_dict() for f in findings],
+                "heads": store.heads(),
+                **counts,
+            }
+        )
+    else:
+        again = f", {derived} derivations recomputed" if recompute else ""
+        entries = len(store.ledger.entries())
+        by = f", {len(signed.entries)} entries signed" if signed.entries else ""
+        summary = f"{counts['artifacts']} artifacts and {entries} ledger entries verified{by}{again}"
+        gone = f"; {counts['withdrawn']} withdrawn" if counts["withdrawn"] else ""
+        _report(findings, f"{summary}{gone}. Heads: {', '.join(h[:12] for h in store.heads()) or 'none'}.")
+    sys.exit(1 if findings else 0)
+
+
+@click.command("site")
+@click.argument("folder", type=click.Path(path_type=Path))
+@heads_option
+@signers_option
+@json_option
+def audit_site(folder: Path, heads: tuple[str, ...], signers: Path | None, as_json: bool) -> None:
+    """Check a built site with nothing but its own files: every number, query and artifact.
+
+    \b
+    k3repro audit site site/build
+    k3repro audit site site/build --signers allowed_signers
+    """
+    report = importlib.import_module("k3repro.report")
+    checked = report.audit_site(folder, signers=signers, known_heads=heads)
+    if as_json:
+        emit(checked.as_dict())
+    else:
+        for note in checked.notes:
+            click.echo(f"note: {note}")
+        _report(checked, f"{folder}: nothing found.")
+    sys.exit(0 if checked.ok else 1)
+
+
+def _report(findings: Iterable[Any], summary: str) -> None:
+    found = list(findings)
+    for finding in found:
+        click.echo(str(finding))
+    click.echo(f"{len(found)} finding{'s' * (len(found) > 1)}." if found else summary)

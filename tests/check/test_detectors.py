@@ -1,0 +1,117 @@
+"""Each detector: a relation that holds, a slip that differs, and neighbours that it leaves alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from k3repro.check import Checked
+
+Check = Callable[..., Checked]
+
+SPEED = (
+    "| Config | tok/s/GPU | TTFT (ms) | Speedup |\n|---|---|---|---|\n| base | 1,210 | 500 "
+    "| 1.0x |\n| A | 1,804 | 400 | 1.49x |\n| B | 2,400 | 300 | {} |\n"
+)
+CHANGE = (
+    "| Metric | Before | After | Change |\n|---|---|---|---|\n| Throughput (tok/s) | 1,250 "
+    "| 1,601 | +28% |\n| TTFT (ms) | 500 | 350 | -30% |\n| TPOT (ms) | 20.1 | 15.4 | {} |\n"
+)
+MEAN = "| Domain | Score |\n|---|---|\n| a | 3.32 |\n| b | 3.14 |\n| c | 3.12 |\n| **Average** | **{}** |\n"
+PRODUCT = (
+    "| Config | GPUs | tok/s/GPU | tok/s |\n|---|---|---|---|\n| "
+    "A | 8 | 2,214 | 17,712 |\n| B | 16 | 2,101 | {} |\n"
+)
+TOTAL = (
+    "| C | Input tok/s | Output tok/s | Total tok/s |\n|---|---|---|---|\n| "
+    "1 | 801 | 102 | 903 |\n| 2 | 1,602 | 201 | {} |\n"
+)
+ORDER = "| Metric | P50 | P90 | P99 |\n|---|---|---|---|\n| TTFT (ms) | 101 | 182 | {} |\n"
+BENCH = (
+    "```\nSuccessful requests:                     1000\nBenchmark duration (s):          "
+    "        57.81\nTotal input tokens:                      1024000\nTotal generated "
+    "tokens:                  128000\nRequest throughput (req/s):     "
+    "         17.30\nOutput token throughput (tok/s):         {}\n```\n"
+)
+SHARE = (
+    "| Metric | A (1x TP8) | B | C |\n|---|---|---|---|\n| Requests in time "
+    "| 26/100 | 30/100 | 70/100 |\n| Relative goodput | 0.9x | 1x | {} |\n"
+)
+CASES = [
+    ("from-to", "TPOT fell from 40 ms to 22 ms, a {} reduction.", "45%", "55%"),
+    ("from-to", "TTFT dropped from 2.1 s to 1.3 s ({} lower).", "38%", "62%"),
+    ("from-to", "Accuracy went from 80.0% to 84.0% (a {} gain).", "5%", "4%"),
+    ("from-to", "Latency: 40 ms → 22 ms ({}).", "-45%", "-81%"),
+    ("from-to", "We saw a {} improvement, from 3.0 s to 1.3 s.", "2.3x", "3.2x"),
+    ("vs", "It gives {} higher throughput (27.3K vs 20.1K tok/s).", "36%", "26%"),
+    ("table-baseline", SPEED, "1.98x", "2.98x"),
+    ("table-baseline", SHARE, "2.3x", "2.4x"),
+    ("table-change", CHANGE, "-23%", "-32%"),
+    ("table-aggregate", MEAN, "3.19", "3.39"),
+    ("table-product", PRODUCT, "33,616", "36,316"),
+    ("table-product", TOTAL, "1,803", "1,903"),
+    ("percentiles", ORDER, "190", "170"),
+    ("listing", BENCH, "2214.15", "2241.15"),
+    ("equation", "That makes 4 × 8 = {} GPUs.", "32", "36"),
+    ("equation", "In total 16 + 8 = {}.", "24", "28"),
+    ("conversion", "The weights take 70 GB ({} GiB).", "65.2", "75.2"),
+    ("conversion", "It waits 1,500 ms ({} s).", "1.5", "15"),
+    ("reciprocal", "Mean TPOT is 20 ms — roughly {} tokens/s.", "50", "20"),
+    ("gpus", "We used three 8-GPU servers ({} GPUs in total).", "24", "32"),
+    ("gpus", "It ran on 4 nodes with 8 GPUs each ({} GPUs total).", "32", "64"),
+    ("degrees", "| Part | Layout |\n|---|---|\n| Decode | 1 Decode (TP2 DP4 EP = {}) |\n", "8", "6"),
+    ("count", "The design separates three concepts:\n\n- a\n- b\n{}", "- c\n", "- c\n- d\n"),
+    ("count", "You start three components: a "
+              "prefill instance, a decode instance{}.", ", and a proxy", ", a router, and a proxy"),
+    ("count", "Across {} domains it holds.\n\n| Domain | x "
+              "|\n|---|---|\n| a | 1 |\n| b | 2 |\n| c | 3 |\n| d | 4 |\n", "4", "5"),
+    ("shares", "Half sit at 64k+ (≈53%, with a tail) and half are short (≈{} under 64k).", "47%", "27%"),
+    ("shares", "62% of them hit the cache, the remaining {} miss it.", "38%", "28%"),
+    ("ranges", "GPU A holds tokens 0–50K, B {}–100K, C 100K–150K, and D 150K–200K.", "50K", "60K"),
+    ("quote", "It is best on coding ({}).\n\n| Domain | Score "
+              "|\n|---|---|\n| Coding | 3.32 |\n| Math | 3.14 |\n", "3.32", "3.23"),
+    ("heading", "## Runner: {} Lower TPOT\n\nOn decode "
+                "it improved TPOT by approximately 11%.\n", "11%", "17%"),
+    ("repeat", "# 2.5x higher goodput\n\nWe get 2.5x higher "
+               "goodput.\n\n## Conclusion\n\nIn all, {} higher goodput.\n", "2.5x", "2.7x"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("detector", "template", "right", "wrong"), CASES)
+def test_right_holds_and_wrong_differs(
+    check: Check, detector: str, template: str, right: str, wrong: str
+) -> None:
+    good, bad = check(template.format(right)), check(template.format(wrong))
+    assert not good.findings
+    assert detector in {r.detector for r in good.relations}
+    assert detector in {r.detector for r in bad.findings}
+
+
+SILENT = [
+    "As context grows from 8K to 128K tokens, throughput drops 45%.",
+    "Scaling from 1 to 8 GPUs improves throughput by 6.5x.",
+    "Memory went from 80 GB to 60 GB, and we needed 30% fewer GPUs.",
+    "Relaxing the TPOT limit from 20 ms to 50 ms raises throughput by 40%.",
+    "TPOT fell from 40 ms to 22 ms while throughput rose 35%.",
+    "FP8 has 2.6x higher burst throughput than BF16. At burst FP8 is almost 2x faster than BF16.",
+    "Separating the two timelines gives both sides a better contract:\n\n1. a\n2. b\n3. c\n",
+    "These two patches fix races:\n\n- a\n- b\n- c\n",
+    "Standard serving achieves 26/100 at rate = 8.",
+    "| Metric | Mean | Median | P99 |\n|---|---|---|---|\n| TTFT "
+    "(ms) | 120 | 100 | 900 |\n| TPOT (ms) | 20 | 19 | 60 |\n",
+    "| Model | Speedup |\n|---|---|\n| A | 1.5x |\n| B | 2.0x |\n",
+    "On H100, 2x higher throughput.\n\nOn A100, 3x higher throughput.\n",
+]
+
+
+@pytest.mark.parametrize("text", SILENT)
+def test_what_is_left_alone(check: Check, text: str) -> None:
+    assert not check(text).findings
+
+
+def test_slips_are_named(check: Check) -> None:
+    (finding,) = check("TTFT dropped from 2.1 s to 1.3 s, a 62% reduction.").findings
+    assert "at this percentage of the old one" in finding.slip
+    (finding,) = check("Accuracy rose from 60.0% to 66.0%, a 6% gain.").findings
+    assert finding.slip == "these are percentage points"
