@@ -12,13 +12,16 @@ import pytest
 import k3repro
 
 SOURCE = Path(k3repro.__file__).parent
-PACKAGES = sorted(path.parent.name for path in SOURCE.glob("*/__init__.py") if path.parent.name != "cli")
+FOLDERS = [
+    path.parent for pattern in ("*/__init__.py", "studies/*/__init__.py") for path in SOURCE.glob(pattern)
+]
+PACKAGES = sorted(path.relative_to(SOURCE).as_posix() for path in FOLDERS if path.name != "cli")
 EMPTY = {name for name in PACKAGES if len(list((SOURCE / name).glob("*.py"))) == 1}
 
 
 @pytest.mark.parametrize("name", [name for name in PACKAGES if name not in EMPTY])
 def test_all_is_sorted_and_complete(name: str) -> None:
-    package = importlib.import_module(f"k3repro.{name}")
+    package = importlib.import_module(f"k3repro.{name.replace('/', '.')}")
     names = package.__all__
     # ruff's order: CONSTANTS, then Classes, then functions; each alphabetical.
     assert sorted(names) == sorted(set(names))
@@ -43,9 +46,12 @@ def _ours(value: object) -> bool:
 
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_private_modules_stay_private(path: Path) -> None:
-    package = path.relative_to(SOURCE).parts[0]
+    parts = path.relative_to(SOURCE).parts
+    package = parts[:2] if parts[0] == "studies" else parts[:1]
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("k3repro."):
-            _, owner, *rest = node.module.split(".")
-            private = any(part.startswith("_") for part in rest)
-            assert owner == package or not private, f"{path.name}:{node.lineno} imports {node.module}"
+            _, *where = node.module.split(".")
+            private = any(part.startswith("_") for part in where)
+            assert tuple(where[: len(package)]) == package or not private, (
+                f"{path.name}:{node.lineno} imports {node.module}"
+            )

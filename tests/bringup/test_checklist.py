@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from k3repro.bringup import engine_rules, seal_checklist
-from k3repro.bringup.checklist import decision_checklist, layout_facts
+from k3repro.bringup import engine_rules
 from k3repro.errors import InputError
 from k3repro.publications import read_publication, transcribe
 from k3repro.spec import load_layout, load_model, load_platform
 from k3repro.store import Artifact, Store
+from k3repro.studies.node import seal_checklist
+from k3repro.studies.node.checklist import decision_checklist, layout_facts
 
-PUBLICATIONS = Path(__file__).resolve().parents[2] / "artifacts" / "publications"
+PUBLICATIONS = Path(__file__).resolve().parents[2] / "artifacts" / "publications" / "node"
 
 
 @pytest.fixture(scope="module")

@@ -9,16 +9,17 @@ import pytest
 
 from k3repro.budget.derive import memory_budget
 from k3repro.budget.sealed import seal_spec, specs_of
-from k3repro.capacity import Sla, evaluate, law_of, n_max, published_cells, size
+from k3repro.capacity import Sla, evaluate, law_of, n_max, size
 from k3repro.capacity.derive import capacity_law, engine_of
-from k3repro.capacity.prefill import prefill_laws
-from k3repro.capacity.publication import publication_check
 from k3repro.errors import InputError
 from k3repro.publications import read_publication, transcribe
 from k3repro.spec import load_layout, load_model, load_platform
 from k3repro.store import Artifact, Store
+from k3repro.studies.kimi_k3.cells import published_cells
+from k3repro.studies.kimi_k3.prefill import prefill_laws
+from k3repro.studies.kimi_k3.publication import publication_check
 
-PUBLICATIONS = Path(__file__).parents[2] / "artifacts" / "publications"
+PUBLICATIONS = Path(__file__).parents[2] / "artifacts" / "publications" / "kimi_k3"
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +97,7 @@ def test_verdicts_on_the_publication(store: Store, sealed: Mapping[str, Artifact
 
 def test_a_figure_that_moves_changes_its_verdict(sealed: Mapping[str, Artifact]) -> None:
     """A verdict that could not change would not be a check."""
-    from k3repro.capacity.publication import FAILS, HOLDS, Answer, decide
+    from k3repro.studies.kimi_k3.publication import FAILS, HOLDS, Answer, decide
 
     assert decide(67.4, "67.4 GiB", Answer(67.41)) == HOLDS
     assert decide(67.5, "67.5 GiB", Answer(67.41)) == FAILS

@@ -18,17 +18,16 @@ from k3repro.capacity import (
     law_of,
     reserve,
     reserve_law,
-    seal_costs,
-    seal_roofline,
     serving_of,
 )
-from k3repro.capacity.economics import cost_law, price_range
 from k3repro.errors import ArtifactMissing, InputError
 from k3repro.publications import read_publication, transcribe
 from k3repro.spec import load_layout, load_model, load_platform
 from k3repro.store import Artifact, Store
+from k3repro.studies.node import seal_costs, seal_roofline
+from k3repro.studies.node.economics import cost_law, price_range
 
-PUBLICATIONS = Path(__file__).resolve().parents[2] / "artifacts" / "publications"
+PUBLICATIONS = Path(__file__).resolve().parents[2] / "artifacts" / "publications" / "node"
 
 
 @pytest.fixture(scope="module")

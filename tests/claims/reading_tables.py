@@ -10,7 +10,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from k3repro.claims._ladder import Ladder, Level, printed_span
+from k3repro.studies.node._ladder import Ladder, Level, printed_span
 
 CONCURRENCIES = (10, 25, 50, 100, 200, 400, 800)
 

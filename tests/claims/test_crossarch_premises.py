@@ -48,7 +48,7 @@ def test_parameters_and_bytes_are_those_of_the_shapes(premises: dict[str, float]
 def test_rows_are_those_of_the_transcription(premises: dict[str, float]) -> None:
     tables = {
         table.name: table.rows()
-        for table in read_publication(ROOT / "publications" / "mi325x-cookbook.toml").tables
+        for table in read_publication(ROOT / "publications" / "node" / "mi325x-cookbook.toml").tables
     }
     levels = {(row["series"], row["concurrency"]): row for row in tables["levels"]}
     llama, total, output = "llama-3.1-405b/stress/saturation", "total_tokens_per_s", "output_tokens_per_s"

@@ -11,18 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading_tables import MUTATIONS, cells, draw, table
 
-from k3repro.capacity import seal_costs, seal_roofline, serving_of
-from k3repro.claims import Span, read_tables, seal_reading
-from k3repro.claims._contradictions import KINDS, contradictions, shared_ceilings
-from k3repro.claims._demand import demands
-from k3repro.claims._flight import infer
-from k3repro.claims._ladder import Ladder, Level, printed_span
+from k3repro.capacity import serving_of
+from k3repro.claims import Span
 from k3repro.errors import ArtifactMissing, InputError
 from k3repro.publications import read_publication, transcribe
 from k3repro.spec import load_layout, load_model, load_platform
 from k3repro.store import Artifact, Store
+from k3repro.studies.node import read_tables, seal_costs, seal_reading, seal_roofline
+from k3repro.studies.node._contradictions import KINDS, contradictions, shared_ceilings
+from k3repro.studies.node._demand import demands
+from k3repro.studies.node._flight import infer
+from k3repro.studies.node._ladder import Ladder, Level, printed_span
 
-PUBLICATIONS = Path(__file__).resolve().parents[2] / "artifacts" / "publications"
+PUBLICATIONS = Path(__file__).resolve().parents[2] / "artifacts" / "publications" / "node"
 HBM = ({"resource": "hbm", "mode": "x", "saturation": 500},)
 
 

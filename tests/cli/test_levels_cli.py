@@ -9,7 +9,7 @@ import pytest
 
 from k3repro.cli import main
 
-PUBLICATIONS = Path(__file__).resolve().parents[2] / "artifacts" / "publications"
+PUBLICATIONS = Path(__file__).resolve().parents[2] / "artifacts" / "publications" / "node"
 TABLE = str(PUBLICATIONS / "mi325x-cookbook.toml")
 
 

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from k3repro.errors import InputError, MachineError
-from k3repro.mxfp4 import _weights, encode, pack_nibbles, requantise_reference, study
-from k3repro.mxfp4._errors import merged_share, merges
-from k3repro.mxfp4._expert import situ
-from k3repro.mxfp4._gguf import read_q4_1
+from k3repro.mxfp4 import encode, pack_nibbles, requantise_reference
 from k3repro.store import Store
+from k3repro.studies.int4 import _weights, study
+from k3repro.studies.int4._errors import merged_share, merges
+from k3repro.studies.int4._expert import situ
+from k3repro.studies.int4._gguf import read_q4_1
 
 
 @pytest.fixture

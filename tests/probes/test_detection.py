@@ -37,7 +37,9 @@ SEES = {
 
 def test_every_probe_and_every_defect_is_on_trial() -> None:
     # A hand-off has two engines by URL, which no simulated target is.
-    assert set(PROBES) - {"hand-off"} <= set(TRIALS), "give the new probe small parameters in detection.TRIALS"
+    assert set(PROBES) - {"hand-off"} <= set(TRIALS), (
+        "give the new probe small parameters in detection.TRIALS"
+    )
     assert set(SEES) == set(DEFECTS)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from k3repro.twin import platform_sources
 
-QUERIES = Path(__file__).parents[2] / "site" / "queries"
+QUERIES = Path(__file__).parents[2] / "site" / "queries" / "kimi_k3"
 
 
 def test_the_twin_was_set_on_the_rows_the_queries_call_in_sample_and_no_others() -> None:

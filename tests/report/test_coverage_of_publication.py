@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from k3repro.publications import PublishedTable, read_publication
-from k3repro.report import load_queries
+from k3repro.report import Site, load_queries
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "site"
 QUERIES = load_queries(SITE / "queries")
+PAGES = Site(SITE).templates()
 
 # Element -> the page, and the transcribed tables that a query of that page has to read.
 TABLES = {
@@ -48,14 +49,14 @@ CALL = re.compile(r"\b(value|table|figure|journey)\(\s*\"([^\"]+)\"(?:\s*,\s*\"(
 
 
 def transcribed() -> dict[str, PublishedTable]:
-    files = sorted((ROOT / "artifacts" / "publications").glob("*.toml"))
+    files = sorted((ROOT / "artifacts" / "publications").glob("*/*.toml"))
     tables = [table for path in files for table in read_publication(path).tables]
     return {f"{table.artifact}.{table.name}": table for table in tables}
 
 
 def shown(page: str, kinds: set[str]) -> set[str]:
     """The queries that a page's calls of some kinds use."""
-    calls = CALL.findall((SITE / "pages" / page).read_text("utf-8"))
+    calls = CALL.findall(PAGES[page].text)
     return {
         second if kind in {"figure", "journey"} else first for kind, first, second in calls if kind in kinds
     }
@@ -99,17 +100,16 @@ def test_numbered_elements_name_themselves_on_their_page() -> None:
     for row in contents():
         if row["kind"] != "configuration table":
             page, _ = {**TABLES, **FIGURES}[row["element"]]
-            text = (SITE / "pages" / page).read_text("utf-8")
+            text = PAGES[page].text
             assert f'# {{{{ value("contents", "element", where={{"key": "{row["key"]}"}}) }}}}' in text
 
 
 def test_every_transcribed_table_of_the_publication_is_shown_somewhere() -> None:
-    files = (ROOT / "artifacts" / "publications").glob("amd-di-kimi-k3*.toml")
+    files = (ROOT / "artifacts" / "publications" / "kimi_k3").glob("amd-di-kimi-k3*.toml")
     published = [
         f"{table.artifact}.{table.name}" for path in files for table in read_publication(path).tables
     ]
-    pages = [path.relative_to(SITE / "pages").as_posix() for path in (SITE / "pages").rglob("*.md")]
-    queries = {query for page in pages for query in shown(page, {"value", "table", "figure", "journey"})}
+    queries = {query for page in PAGES for query in shown(page, {"value", "table", "figure", "journey"})}
     unread = [
         name for name in published if not any(reads(query, name) for query in queries if query in QUERIES)
     ]

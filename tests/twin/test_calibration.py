@@ -10,12 +10,12 @@ import pytest
 from k3repro.errors import InputError
 from k3repro.publications import read_publication, transcribe
 from k3repro.store import Artifact, Store
-from k3repro.twin import platform, platform_sources
-from k3repro.twin.calibration import calibrate, calibrated
-from k3repro.twin.fidelity import fidelity
+from k3repro.studies.kimi_k3.calibration import calibrate
+from k3repro.studies.kimi_k3.fidelity import fidelity
+from k3repro.twin import calibrated, platform, platform_sources
 from k3repro.twin.waves import Session, lognormal, replay, simulate_wave
 
-PUBLICATIONS = Path(__file__).parents[2] / "artifacts" / "publications"
+PUBLICATIONS = Path(__file__).parents[2] / "artifacts" / "publications" / "kimi_k3"
 PRINTED = [PUBLICATIONS / f"amd-di-kimi-k3{part}.toml" for part in ("", "-memory")]
 
 
@@ -140,7 +140,7 @@ def test_inputs_are_named_when_missing(sealed: dict[str, Artifact]) -> None:
 
 def test_another_printed_rate_moves_the_constants(sealed: dict[str, Artifact]) -> None:
     """The mutant of our own check: the derivation reads the cells, it does not know the answer."""
-    from k3repro.twin import calibration
+    from k3repro.studies.kimi_k3 import calibration
 
     wall = {row["platform"]: row for row in sealed["published-decode"].rows("wall_law")}
     large = calibrated(sealed["twin-calibration"], "mi325x")

@@ -15,8 +15,8 @@ from pathlib import Path
 from k3repro.probes import run_probe
 from k3repro.publications import read_publication, transcribe
 from k3repro.store import Store
-from k3repro.twin.calibration import calibrate
-from k3repro.twin.fidelity import fidelity
+from k3repro.studies.kimi_k3.calibration import calibrate
+from k3repro.studies.kimi_k3.fidelity import fidelity
 
 store = Store(Path(sys.argv[1]))
 files = [Path(name) for name in sys.argv[2:]]
@@ -35,7 +35,7 @@ sick = run_probe(
 for artifact in (fitted, judged, gate, rungs, sick):
     print(artifact.name, artifact.data)
 """
-FOLDER = Path(__file__).parents[2] / "artifacts" / "publications"
+FOLDER = Path(__file__).parents[2] / "artifacts" / "publications" / "kimi_k3"
 PRINTED = [str(FOLDER / f"amd-di-kimi-k3{part}.toml") for part in ("", "-memory")]
 
 

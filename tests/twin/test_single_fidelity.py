@@ -7,9 +7,9 @@ import pytest
 from k3repro.errors import InputError
 from k3repro.publications import read_publication, transcribe
 from k3repro.store import Artifact, Store
+from k3repro.studies.node.fidelity import fidelity_of_levels, seal_level_fidelity
 from k3repro.twin import platform
 from k3repro.twin.single import SingleNode
-from k3repro.twin.single_fidelity import fidelity_of_levels, seal_level_fidelity
 from k3repro.twin.single_level import simulate_level
 
 PUBLICATION = """

@@ -20,7 +20,6 @@ from k3repro.bringup._sync import diagram, doctor, start, stop, watch_once
 from k3repro.bringup._up import bring_up, cluster_text_of, first_errors, look_at
 from k3repro.bringup._vigil import Look, Vigil
 from k3repro.bringup._watch import Owner, RoleStatus
-from k3repro.bringup.checklist import seal_checklist
 from k3repro.spec import EngineRule, engine_rules, judge, model_facts
 
 __all__ = [
@@ -91,7 +90,6 @@ __all__ = [
     "router_flags_of",
     "router_script",
     "seal_bring_up",
-    "seal_checklist",
     "seal_plan",
     "seal_rules",
     "start",

@@ -3,7 +3,7 @@
 from k3repro.capacity import wall
 from k3repro.capacity._blocks import BlockLaw, block_law, block_law_of
 from k3repro.capacity._caches import CacheLayer, cache_layers
-from k3repro.capacity._cells import Cell, nearest, published_cells
+from k3repro.capacity._cells import Cell, nearest
 from k3repro.capacity._discriminate import Rung, discriminating_rungs
 from k3repro.capacity._economics import cost_laws, floor_law, reserve, reserve_law
 from k3repro.capacity._engine import Engine, parse_version
@@ -18,8 +18,6 @@ from k3repro.capacity._size import MOST_SECONDS, Sizing, Sla, cost, size
 from k3repro.capacity._startup import StartupCheck, blocks_of_gib, check_startup
 from k3repro.capacity._throughput import Throughput, compare, rank
 from k3repro.capacity._tree import Tree, evaluate, formula_text, variables_of
-from k3repro.capacity.economics import seal_costs
-from k3repro.capacity.roofline import seal_roofline
 
 __all__ = [
     "KNEE_GAIN",
@@ -66,12 +64,9 @@ __all__ = [
     "nearest",
     "parse_version",
     "pool_law",
-    "published_cells",
     "rank",
     "reserve",
     "reserve_law",
-    "seal_costs",
-    "seal_roofline",
     "serving_of",
     "size",
     "slot_limit",

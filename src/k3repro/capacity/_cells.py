@@ -6,21 +6,9 @@ They answer for first-token time, for waves and for cost at themselves only: not
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
-
-
-class SealedRows(Protocol):
-    """What is needed of an artifact."""
-
-    @property
-    def seal(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def tier(self) -> str: ...
-    def rows(self, table: str) -> list[dict[str, Any]]: ...
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,45 +35,6 @@ class Cell:
     def as_dict(self) -> dict[str, Any]:
         """The cell as JSON data."""
         return {field: getattr(self, field) for field in self.__slots__}
-
-
-def published_cells(artifacts: Iterable[SealedRows]) -> list[Cell]:
-    """Cells of the transcribed publication: Table 3, Table 5, and the long waves told in the text."""
-    cells = []
-    for artifact in artifacts:
-        if artifact.name == "published-decode":
-            cells += [_latency(artifact, row) for row in artifact.rows("latency")]
-            cells += [_class(artifact, row) for row in artifact.rows("classes")]
-        elif artifact.name == "published-memory":
-            cells += [_wave(artifact, row) for row in artifact.rows("waves")]
-    return cells
-
-
-def _latency(artifact: SealedRows, row: dict[str, Any]) -> Cell:
-    return Cell(
-        row["platform"], 1024, 256, row["concurrency"], artifact.seal, artifact.tier, "Table 3",
-        ttft_s=row["ttft_p50_s"], tpot_s=row["tpot_ms"] / 1000,
-        out_tokens_per_s=row["out_tokens_per_s"], total_tokens_per_s=row["total_tokens_per_s"],
-    )  # fmt: skip
-
-
-def _class(artifact: SealedRows, row: dict[str, Any]) -> Cell:
-    return Cell(
-        row["platform"], row["isl"], row["osl"], row["concurrency"], artifact.seal, artifact.tier, "Table 5",
-        out_tokens_per_s=row["out_tokens_per_s"], total_tokens_per_s=row["total_tokens_per_s"],
-    )  # fmt: skip
-
-
-def _wave(artifact: SealedRows, row: dict[str, Any]) -> Cell:
-    return Cell(
-        row["platform"], row["isl"], row["osl"], row["concurrency"],
-        artifact.seal, artifact.tier, row["place"],
-        ttft_s=_seconds(row["ttft_min"]), wall_s=_seconds(row["wall_min"]),
-    )  # fmt: skip
-
-
-def _seconds(minutes: float | None) -> float | None:
-    return None if minutes is None else 60 * minutes
 
 
 NEAR = 2 * math.log(2)

@@ -14,7 +14,6 @@ from k3repro.claims._rules import RULES, rule_text
 from k3repro.claims._sarif import sarif
 from k3repro.claims._skeleton import Skeleton, build_skeleton, read_skeleton, write_skeleton
 from k3repro.claims._source import Source, read_source, source_from_text
-from k3repro.claims.reading import finding_row, read_tables, read_transcription, seal_reading, step_rows
 from k3repro.printed import DECISION_WIDTH, HEDGES, NON_CLAIM_SHARE, Numeral, Span, numerals
 
 __all__ = [
@@ -53,21 +52,16 @@ __all__ = [
     "diff_sources",
     "draft_ledger",
     "export_report",
-    "finding_row",
     "headline",
     "numerals",
     "read_ledger",
     "read_ledger_text",
     "read_skeleton",
     "read_source",
-    "read_tables",
-    "read_transcription",
     "rule_text",
     "sarif",
     "seal_audits",
-    "seal_reading",
     "source_from_text",
-    "step_rows",
     "tree_lines",
     "verdict_json",
     "write_skeleton",

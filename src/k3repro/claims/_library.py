@@ -1,4 +1,4 @@
-"""Where ledgers and skeletons lie: `publications/claims` and `publications/skeletons` of a store."""
+"""Where ledgers and skeletons lie: `claims` and `skeletons` of each study under a store's `publications`."""
 
 from __future__ import annotations
 
@@ -57,12 +57,15 @@ class Library:
     """The ledgers under a store's `publications` folder, read once each."""
 
     def __init__(self, root: Path) -> None:
-        self.claims = root / "publications" / "claims"
-        self.skeletons = root / "publications" / "skeletons"
+        self.root = root / "publications"
         self._read: dict[Path, Ledger] = {}
 
     def names(self) -> list[str]:
-        return sorted(path.stem for path in self.claims.glob("*.toml"))
+        return sorted(path.stem for path in self.root.glob("**/claims/*.toml"))
+
+    def _file(self, place: str) -> Path:
+        """A file of the library (`claims/ID.toml`), in the folder of whichever study has it."""
+        return next(iter(sorted(self.root.glob(f"**/{place}"))), self.root / place)
 
     def ledger(self, name: str | Path) -> Ledger:
         """A ledger by id (`amd-di-kimi-k3`) or path.
@@ -72,7 +75,7 @@ class Library:
         """
         path = Path(name)
         if path.suffix != ".toml":
-            path = self.claims / f"{name}.toml"
+            path = self._file(f"claims/{name}.toml")
         if not path.is_file():
             known = ", ".join(self.names()) or "none"
             raise InputError(
@@ -103,7 +106,7 @@ class Library:
     def skeleton(self, ledger: Ledger) -> Skeleton:
         """The skeleton of a ledger's source: beside the ledger, or in the library."""
         beside = Path(ledger.path).with_suffix(".skeleton.json")
-        return read_skeleton(beside if beside.is_file() else self.skeletons / f"{ledger.id}.json")
+        return read_skeleton(beside if beside.is_file() else self._file(f"skeletons/{ledger.id}.json"))
 
     def audit(
         self, name: str | Path, *, source: Path | None = None, artifacts: StoreSource | None = None

@@ -12,6 +12,7 @@ import click
 
 from k3repro import __version__
 from k3repro.errors import K3Error, MachineError, UsageError
+from k3repro.registry import entries, load
 
 # name -> (module:attribute, one line for --help)
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -36,25 +37,37 @@ INTERRUPTED = 130
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when called; `table` is as COMMANDS."""
+    """A group whose commands are imported when called: those of `table` (as COMMANDS), and those that a package
+    registers as `k3repro.commands`, named `GROUP.COMMAND`.
+    """
 
     def __init__(self, *args: Any, table: dict[str, tuple[str, str]] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.table = table or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(self.table)
+        prefix = f"{self.name}."
+        added = [name.removeprefix(prefix) for name in entries("k3repro.commands") if name.startswith(prefix)]
+        return sorted({*self.table, *added})
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in self.table:
-            return None
-        module, _, attribute = self.table[name][0].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
+        command: click.Command | None = None
+        if name in self.table:
+            module, _, attribute = self.table[name][0].partition(":")
+            command = getattr(importlib.import_module(module), attribute)
+        elif f"{self.name}.{name}" in entries("k3repro.commands"):
+            command = load("k3repro.commands", f"{self.name}.{name}")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, self.table[name][1]) for name in self.list_commands(ctx)])
+            formatter.write_dl([(name, self._about(ctx, name)) for name in self.list_commands(ctx)])
+
+    def _about(self, ctx: click.Context, name: str) -> str:
+        if name in self.table:
+            return self.table[name][1]
+        command = self.get_command(ctx, name)
+        return command.get_short_help_str() if command else ""
 
 
 @click.group(cls=LazyGroup, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})

@@ -16,7 +16,6 @@ _COMMANDS = {
     "diff": ("k3repro.cli.claims:diff_command", "Compare two versions of a study number by number."),
     "export": ("k3repro.cli.claims:export_command", "Write a built site as RO-Crate or in-toto statement."),
     "extract": ("k3repro.cli.claims:extract_command", "Draft a ledger of claims from a document."),
-    "levels": ("k3repro.cli.levels:levels_command", "Read a published table of rates and latencies."),
     "site": ("k3repro.cli.audit_store:audit_site", "Check a built site with nothing but its own files."),
 }
 
@@ -30,7 +29,7 @@ def audit() -> None:
     k3repro audit artifacts --recompute
     k3repro audit site site/build
     k3repro audit claims amd-di-kimi-k3
-    k3repro audit levels artifacts/publications/mi325x-cookbook.toml
+    k3repro audit levels artifacts/publications/node/mi325x-cookbook.toml
     k3repro audit extract post.md --to ledger.toml
     k3repro audit diff earlier-report amd-di-kimi-k3
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -96,8 +95,9 @@ def audit_site(folder: Path, heads: tuple[str, ...], signers: Path | None, as_js
     k3repro audit site site/build
     k3repro audit site site/build --signers allowed_signers
     """
-    report = importlib.import_module("k3repro.report")
-    checked = report.audit_site(folder, signers=signers, known_heads=heads)
+    from k3repro.report import audit_site as audited  # late: only this command needs the site's libraries
+
+    checked = audited(folder, signers=signers, known_heads=heads)
     if as_json:
         emit(checked.as_dict())
     else:

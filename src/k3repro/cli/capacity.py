@@ -24,16 +24,16 @@ from k3repro.capacity import (
     discriminating_rungs,
     law_of,
     n_max,
-    published_cells,
     size,
 )
 from k3repro.capacity.wall import published_wall
 from k3repro.cli import emit
 from k3repro.cli._launch import Launch, Tokens, launch_options, need_pool, resolve
 from k3repro.errors import StoreError, UsageError
+from k3repro.registry import loaded
 from k3repro.serve.lines import parse_kv_lines
 from k3repro.spec import layout_for, load_platform
-from k3repro.store import Artifact, Store
+from k3repro.store import Store
 from k3repro.units import format_decimal, thousands
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -281,12 +281,10 @@ def _wall_law(platform: str, name: str | None) -> Law | None:
 def _cells() -> list[Cell]:
     """Published cells of the artifact store, or none where no store or no transcription is at hand."""
     try:
-        store = Store()
-        names = {"published-decode", "published-memory"}
-        found: list[Artifact] = [a for a in store.artifacts() if a.name in names]
+        printed = [artifact for artifact in Store().artifacts() if artifact.tier == "published"]
     except StoreError:
         return []
-    return published_cells(found)
+    return [cell for _, cells_of in loaded("k3repro.cells") for cell in cells_of(printed)]
 
 
 @capacity.command(name="size")

@@ -78,7 +78,7 @@ def claims_command(
     names = [ledger] if ledger else library.names()
     if not names:
         raise InputError(
-            "there is no ledger of claims", where=str(library.claims),
+            "there is no ledger of claims", where=str(library.root),
             fix="Draft one with `k3repro audit extract FILE`, or name one.",
         )  # fmt: skip
     artifacts = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 from collections.abc import Callable, Coroutine, Iterable
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
@@ -21,6 +20,7 @@ from k3repro.client._model import Request, RequestRecord
 from k3repro.client._runner import Runner
 from k3repro.client._sockets import SocketTransport
 from k3repro.errors import TargetError, UsageError
+from k3repro.registry import load
 
 __all__ = ["Target", "open_target"]
 
@@ -202,9 +202,7 @@ class Target:
 
 
 def _twin_cluster(address: TwinAddress, seed: int) -> tuple[Any, Any]:
-    # Imported by name: client and twin are siblings, and a client without the twin still reaches real
-    # servers.
-    twin = importlib.import_module("k3repro.twin")
+    twin = load("k3repro.targets", "twin")
     settings = dict(address.settings)
     settings.pop("seed", None)
     return twin.VirtualDriver, twin.Cluster(twin.platform(address.platform).with_overrides(settings), seed)

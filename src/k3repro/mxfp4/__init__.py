@@ -1,7 +1,7 @@
 """Number formats of 4-bit weights, their conversion, and what it costs.
 
 MXFP4 (OCP E2M1 elements, E8M0 scales) and int4 (compressed-tensors uint4b8, gfx942 resident), conversion
-rules, safetensors headers, a streaming requantiser and the error study.
+rules, safetensors headers and a streaming requantiser.
 """
 
 from k3repro.mxfp4._assignments import assignments, breakpoints, candidates
@@ -10,7 +10,10 @@ from k3repro.mxfp4._fast import requantise
 from k3repro.mxfp4._format import (
     BLOCK,
     E2M1_VALUES,
+    MAGNITUDES,
     SCALE_RULES,
+    Bytes,
+    ScaleRule,
     decode,
     decode_scales,
     encode,
@@ -31,17 +34,21 @@ from k3repro.mxfp4._layouts import (
 )
 from k3repro.mxfp4._plan import FORMATS, Plan, plan_requant
 from k3repro.mxfp4._requant import partial_path, requant
-from k3repro.mxfp4._rules import RULES, Int4Blocks, Rule, requantise_reference
+from k3repro.mxfp4._rules import RULES, Arithmetic, Int4Blocks, Rule, requantise_reference
 
 __all__ = [
     "BLOCK",
     "E2M1_VALUES",
     "FORMATS",
+    "MAGNITUDES",
     "RULES",
     "SCALE_RULES",
+    "Arithmetic",
+    "Bytes",
     "Int4Blocks",
     "Plan",
     "Rule",
+    "ScaleRule",
     "aiter_scales",
     "assignments",
     "bf16_bits",

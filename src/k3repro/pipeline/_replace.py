@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from k3repro.pipeline._job import Receipt
 from k3repro.pipeline._spec import Stage
-from k3repro.store import OBSERVED, Artifact, Store
+from k3repro.store import OBSERVED, Artifact, Store, current_producer
 
 
 def supersede_older(stage: Stage, receipts: Sequence[Receipt], store: Store, reason: str) -> list[str]:
@@ -32,4 +32,4 @@ def supersede_older(stage: Stage, receipts: Sequence[Receipt], store: Store, rea
 
 def _identity(artifact: Artifact) -> tuple[str, ...]:
     serve = str(artifact.serve.get("id", "")) if artifact.serve else ""
-    return (artifact.producer, artifact.kind, artifact.tier, serve)
+    return (current_producer(artifact.producer), artifact.kind, artifact.tier, serve)

@@ -1,7 +1,8 @@
 """Probes: procedures on a serve, each ending in one sealed artifact (docs/design.md)."""
 
 from k3repro.probes._judgement import compare_serves
-from k3repro.probes._run import PROBES, estimate_probe, parameters_of, passing_gate, probe_named, run_probe
+from k3repro.probes._registered import PROBES, probe_named
+from k3repro.probes._run import estimate_probe, parameters_of, passing_gate, run_probe
 from k3repro.probes.adopt import adopt, adopted
 from k3repro.probes.confirmation import confirm_limits, limits
 from k3repro.probes.engine_start import seal_start, startup_law

@@ -10,26 +10,11 @@ from typing import Any
 
 from k3repro.client import open_target, parse_target
 from k3repro.errors import GateFailed, TargetError, UsageError
-from k3repro.probes import (
-    ablation,
-    capacity_grid,
-    classes,
-    controls,
-    decode_context,
-    envelope,
-    handoff,
-    latency,
-    needle_gate,
-    niah_ladder,
-    osl_sweep,
-    saturation,
-    self_consistency,
-    slots,
-)
+from k3repro.probes import needle_gate
 from k3repro.probes._bounds import check_bounds
 from k3repro.probes._instrument import instrument
+from k3repro.probes._registered import probe_named
 from k3repro.probes._session import Session
-from k3repro.probes.agentic import replay
 from k3repro.probes.confirmation import SEEN_ON_ONE, earlier_runs, require_fresh, seal_confirmation
 from k3repro.probes.crosscheck import event_reasons, server_reasons, witness
 from k3repro.probes.identity import Identity
@@ -42,23 +27,6 @@ from k3repro.probes.serve_facts import vouch
 from k3repro.probes.setting import costs_of, setting_of
 from k3repro.serve.metrics import Metrics
 from k3repro.store import Artifact, Header, Run, Store
-
-_ALL = (
-    ablation, replay, capacity_grid, classes, controls, decode_context, envelope, handoff, latency,
-    needle_gate, niah_ladder, osl_sweep, saturation, self_consistency, slots,
-)  # fmt: skip
-PROBES: dict[str, ModuleType] = {probe.NAME: probe for probe in _ALL}
-
-
-def probe_named(name: str) -> ModuleType:
-    """The module of a probe.
-
-    Raises:
-        UsageError: no such probe.
-    """
-    if name not in PROBES:
-        raise UsageError(f"no probe {name!r}", fix=f"The probes are {', '.join(sorted(PROBES))}.")
-    return PROBES[name]
 
 
 def parameters_of(name: str, values: Mapping[str, Any]) -> Any:

@@ -8,7 +8,8 @@ from typing import Any
 
 from k3repro.client import Request, open_target, run_wave
 from k3repro.errors import InvalidRun
-from k3repro.probes._run import PROBES, judge, parameters_of
+from k3repro.probes._registered import PROBES
+from k3repro.probes._run import judge, parameters_of
 from k3repro.probes._session import Session
 from k3repro.probes.interrupt import Interrupt
 from k3repro.probes.progress import Silent

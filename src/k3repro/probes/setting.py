@@ -4,7 +4,6 @@ cost.
 
 from __future__ import annotations
 
-import importlib
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +13,7 @@ from k3repro.capacity.derive import engine_of
 from k3repro.client import TwinAddress, parse_target
 from k3repro.errors import UsageError
 from k3repro.probes.plan import Rung
+from k3repro.registry import load
 from k3repro.spec import Layout, Model, layout_for, load_model
 from k3repro.store import Store
 
@@ -74,8 +74,7 @@ def setting_of(
 
 
 def _of_twin(address: TwinAddress) -> Setting:
-    # By name: the twin is optional for whoever only talks to real serves.
-    twin = importlib.import_module("k3repro.twin")
+    twin = load("k3repro.targets", "twin")
     settings = {name: value for name, value in address.settings.items() if name != "seed"}
     simulated = twin.platform(address.platform).with_overrides(settings)
     model, engine = simulated.described()
@@ -164,7 +163,7 @@ def costs_of(target: str, store: Store | None = None, platform: str = "") -> Cos
 
 
 def _costs_of_twin(address: TwinAddress) -> Costs:
-    twin = importlib.import_module("k3repro.twin")
+    twin = load("k3repro.targets", "twin")
     settings = {name: value for name, value in address.settings.items() if name != "seed"}
     p = twin.platform(address.platform).with_overrides(settings)
     return Costs(

@@ -24,7 +24,7 @@ from k3repro.report._inputs import inputs_digest
 from k3repro.report._markup import canonical_json
 from k3repro.report._names import load_grammar
 from k3repro.report._notebooks import notebook_pages
-from k3repro.report._pages import Page, Shipped, csv_of, read_templates, render_page
+from k3repro.report._pages import Page, Shipped, csv_of, render_page
 from k3repro.report._parquet import parquet_of
 from k3repro.report._queries import load_queries
 from k3repro.report._search import INDEX, index_of
@@ -153,7 +153,7 @@ def _render(
     """Pages by name, titles of notebooks, and the pages that rows made: too many for the navigation."""
     pages: dict[str, str] = {}
     generated: set[str] = set()
-    for item in instances(read_templates(site.pages), sources):
+    for item in instances(site.templates(), sources):
         page = Page(item.name, site, sources, shipped, template=item.template, row=item.row)
         pages[item.name] = render_page(page, item.text)
         if item.row is not None:
@@ -231,7 +231,7 @@ def _with_inputs(seals: set[str], by_seal: dict[str, Any], sources: Sources) -> 
 def _verify(site: Site, staging: Path, sources: Sources) -> dict[str, int]:
     from k3repro.report._verify import verify_tree
 
-    outcome = verify_tree(staging, sources, templates=read_templates(site.pages))
+    outcome = verify_tree(staging, sources, templates=site.templates())
     if outcome.findings:
         refused = site.generated / "refused"
         _swap(staging, refused)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from k3repro.errors import InputError
+from k3repro.report._site import Template
 from k3repro.report._sources import Sources
 
 __all__ = ["Instance", "instances"]
@@ -28,7 +29,7 @@ class Instance:
     row: Mapping[str, Any] | None = None
 
 
-def instances(templates: Mapping[str, str], sources: Sources) -> list[Instance]:
+def instances(templates: Mapping[str, Template], sources: Sources) -> list[Instance]:
     """Every page of some templates, in their order and that of the rows.
 
     Raises:
@@ -36,25 +37,25 @@ def instances(templates: Mapping[str, str], sources: Sources) -> list[Instance]:
             file name, two pages of one name.
     """
     found: dict[str, Instance] = {}
-    for name, text in templates.items():
-        for page in _of(name, text, sources):
+    for name, template in templates.items():
+        for page in _of(name, template, sources):
             if page.name in found:
                 other = found[page.name].template
                 raise InputError(
                     f"page {page.name} is made twice",
-                    where=f"site/pages/{name}",
-                    fix=f"It also comes from site/pages/{other}: put more columns into `page`.",
+                    where=template.where,
+                    fix=f"It also comes from {other}: put more columns into `page`.",
                 )
             found[page.name] = page
     return list(found.values())
 
 
-def _of(name: str, text: str, sources: Sources) -> list[Instance]:
-    where = f"site/pages/{name}"
+def _of(name: str, template: Template, sources: Sources) -> list[Instance]:
+    text, where = template.text, template.where
     front = _FRONT.match(text)
     keys = dict(_KEY.findall(front.group(1))) if front else {}
     if front is None or not keys:
-        return [Instance(name, name, text)]
+        return [Instance(name, where, text)]
     if set(keys) != {"each", "page"}:
         raise InputError(
             "`each` and `page` go together",
@@ -64,7 +65,7 @@ def _of(name: str, text: str, sources: Sources) -> list[Instance]:
     plain = f"---\n{_KEY.sub('', front.group(1))}---\n{text[front.end() :]}"
     folder = name.rpartition("/")[0]
     rows = sources.result(keys["each"]).rows
-    return [Instance(_page(folder, keys["page"], row, where), name, plain, row) for row in rows]
+    return [Instance(_page(folder, keys["page"], row, where), where, plain, row) for row in rows]
 
 
 def _page(folder: str, pattern: str, row: Mapping[str, Any], where: str) -> str:

@@ -20,6 +20,7 @@ from typing import Any
 from k3repro.errors import GateFailed, InputError, MissingExtra
 from k3repro.report._files import write_changed
 from k3repro.report._markup import attributes, canonical_json, escape, script_json, sha256
+from k3repro.report._site import study_files
 from k3repro.report._sources import Result, Sources, rows_digest
 from k3repro.report._spec import bind_data, refuse_nan
 from k3repro.report._switches import switches_of
@@ -61,11 +62,11 @@ def load_figure(folder: Path, name: str) -> Drawer:
     Raises:
         InputError: no such file, or it defines no `figure`.
     """
-    path = folder / f"{name.replace('-', '_')}.py"
-    path = path if path.exists() else folder / f"{name}.py"
+    files = study_files(folder, ".py")
+    path = files.get(name.replace("-", "_"), files.get(name, folder / f"{name}.py"))
     spec = importlib.util.spec_from_file_location(f"k3_figure_{name.replace('-', '_')}", path)
     if not path.exists() or spec is None or spec.loader is None:
-        known = ", ".join(sorted(item.stem for item in folder.glob("*.py"))) or "none"
+        known = ", ".join(files) or "none"
         raise InputError(f"no figure is named {name!r}", where="site/figures", fix=f"There are: {known}.")
     module = importlib.util.module_from_spec(spec)
     with _no_iri_grammar():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -197,7 +196,7 @@ class Page:
 
     def exists(self, page: str) -> bool:
         """Whether a page of that name has a template."""
-        return (self.site.pages / page).is_file()
+        return page in self.site.templates()
 
     def withdrawn(self) -> str:
         """The artifacts that were withdrawn, struck through, with the reasons that the ledger gives."""
@@ -274,13 +273,13 @@ def render_page(page: Page, template: str) -> str:
     )
     names = ("value", "table", "tree", "rows", "figure", "journey", "relation", "source", "sql", "exists",
              "withdrawn", "calculator")  # fmt: skip
-    source = page.template or page.name
+    source = page.template or f"site/pages/{page.name}"
     functions: dict[str, Any] = {name: getattr(page, name) for name in names}
     try:
         text = environment.from_string(template).render(**functions, tier=badge, row=page.row or {})
     except jinja2.TemplateError as error:
         line = getattr(error, "lineno", None)
-        raise InputError(str(error), where=f"site/pages/{source}{f':{line}' if line else ''}") from None
+        raise InputError(str(error), where=f"{source}{f':{line}' if line else ''}") from None
     except TypeError as error:
         raise InputError(str(error), where=_place(source, error), fix="See docs/report.md.") from None
     except K3Error as error:
@@ -289,23 +288,16 @@ def render_page(page: Page, template: str) -> str:
     return text.rstrip() + page.provenance() + "\n"
 
 
-def _place(name: str, error: BaseException) -> str:
-    """`site/pages/NAME:LINE`, the line from the frame that Jinja maps to the template."""
+def _place(source: str, error: BaseException) -> str:
+    """`FILE:LINE`, the line from the frame that Jinja maps to the template."""
     line, trace = 0, error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == "<template>":
             line = trace.tb_lineno
         trace = trace.tb_next
-    return f"site/pages/{name}:{line}" if line else f"site/pages/{name}"
+    return f"{source}:{line}" if line else source
 
 
 def csv_of(sources: Sources, query: str) -> str:
     """The rows of a query as CSV, units in the header."""
     return rows_csv(sources.result(query))
-
-
-def read_templates(folder: Path) -> dict[str, str]:
-    """Every `*.md` below a folder, by its path in the site."""
-    return {
-        path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in sorted(folder.rglob("*.md"))
-    }

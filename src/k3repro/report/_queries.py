@@ -19,6 +19,7 @@ from pathlib import Path
 
 from k3repro.errors import InputError
 from k3repro.report._markup import sha256
+from k3repro.report._site import study_files
 
 __all__ = ["ColumnSpec", "Query", "load_queries", "parse_query"]
 
@@ -77,6 +78,7 @@ class Query:
     title: str = ""
     empty: str = ""
     columns: dict[str, ColumnSpec] = field(default_factory=dict)
+    where: str = ""
 
     @property
     def sha256(self) -> str:
@@ -95,13 +97,13 @@ def _guess(name: str) -> ColumnSpec:
     return ColumnSpec(name, label, difference=difference, statistic=statistic.group(1) if statistic else "")
 
 
-def parse_query(name: str, text: str) -> Query:
+def parse_query(name: str, text: str, where: str = "") -> Query:
     """A query from the text of its file.
 
     Raises:
         InputError: bad name, a column line that does not parse, or several rows without ORDER BY.
     """
-    where = f"site/queries/{name}.sql"
+    where = where or f"site/queries/{name}.sql"
     if not _NAME.fullmatch(name):
         raise InputError(
             f"{name!r} is not a query name", where=where, fix="Use lower-case letters, digits, hyphens."
@@ -126,7 +128,7 @@ def parse_query(name: str, text: str) -> Query:
         raise InputError(
             "the query has no ORDER BY", where=where, fix="Order the rows, or the site has no fixed bytes."
         )
-    return Query(name, text, title, empty, columns)
+    return Query(name, text, title, empty, columns, where)
 
 
 def _column(name: str, table: str, where: str) -> ColumnSpec:
@@ -159,10 +161,17 @@ def _column(name: str, table: str, where: str) -> ColumnSpec:
 
 
 def load_queries(folder: Path, only: str = "") -> dict[str, Query]:
-    """Every `NAME.sql` of a folder, by name; just the one called `only` where there is such a file."""
-    paths = sorted(folder.glob("*.sql")) if folder.is_dir() else []
-    wanted = [path for path in paths if path.stem == only] or paths
-    return {path.stem: parse_query(path.stem, _text(path)) for path in wanted}
+    """Every `NAME.sql` of a folder and its studies, by name; just the one called `only` where there is one.
+
+    Raises:
+        InputError: a query that does not parse, or two of one name.
+    """
+    paths = study_files(folder, ".sql")
+    wanted = {only: paths[only]} if only in paths else paths
+    return {
+        name: parse_query(name, _text(path), f"site/queries/{path.relative_to(folder).as_posix()}")
+        for name, path in wanted.items()
+    }
 
 
 def _text(path: Path) -> str:

@@ -8,7 +8,29 @@ from pathlib import Path
 
 from k3repro.errors import InputError
 
-__all__ = ["Site"]
+__all__ = ["Site", "Template", "study_files"]
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """The text of a page template and where it stands, for messages."""
+
+    text: str
+    where: str
+
+
+def study_files(folder: Path, ending: str) -> dict[str, Path]:
+    """Files of a folder and of the study folders in it, by stem.
+
+    Raises:
+        InputError: two files of one name.
+    """
+    found: dict[str, Path] = {}
+    for path in sorted([*folder.glob(f"*{ending}"), *folder.glob(f"*/*{ending}")]):
+        if path.stem in found:
+            raise InputError(f"{path.stem!r} names two files", where=str(path), fix="Rename one of them.")
+        found[path.stem] = path
+    return dict(sorted(found.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +58,34 @@ class Site:
         )
 
     @property
+    def studies(self) -> frozenset[str]:
+        """Studies of this site: the folders of `queries/`. `pages/STUDY/a/b.md` becomes `a/b.html`."""
+        folders = self.queries.iterdir() if self.queries.is_dir() else ()
+        return frozenset(path.name for path in folders if path.is_dir())
+
+    @property
     def pages(self) -> Path:
         return self.root / "pages"
+
+    def templates(self) -> dict[str, Template]:
+        """Page templates by the name of the page they make.
+
+        Raises:
+            InputError: two studies have a page of one name.
+        """
+        found: dict[str, Template] = {}
+        for path in sorted(self.pages.rglob("*.md")):
+            place = path.relative_to(self.pages)
+            inside = Path(*place.parts[1:]) if place.parts[0] in self.studies else place
+            template = Template(path.read_text("utf-8"), f"site/pages/{place.as_posix()}")
+            if other := found.get(inside.as_posix()):
+                raise InputError(
+                    f"page {inside} has two templates",
+                    where=template.where,
+                    fix=f"Rename it, or {other.where}.",
+                )
+            found[inside.as_posix()] = template
+        return dict(sorted(found.items()))
 
     @property
     def queries(self) -> Path:

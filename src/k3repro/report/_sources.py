@@ -89,7 +89,7 @@ class Result:
         if self.rows and column not in self.columns:
             raise InputError(
                 f"the query returns no column {column!r}",
-                where=f"site/queries/{self.query.name}.sql",
+                where=self.query.where,
                 fix=f"It returns: {', '.join(self.columns)}.",
             )
         return self.query.column(column)
@@ -161,7 +161,7 @@ class Sources:
         if query is None:
             known = ", ".join(sorted(self.queries)) or "none"
             raise InputError(f"no query is named {name!r}", where="site/queries", fix=f"There are: {known}.")
-        where = f"site/queries/{name}.sql"
+        where = query.where
         if written := literals(query.sql, self.grammar):
             raise GateFailed(
                 f"the query writes {written[0]!r} where it should read it",

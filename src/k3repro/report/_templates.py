@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from k3repro.report._finding import Finding, found
 from k3repro.report._grammar import Grammar
 from k3repro.report._names import Exemption
+from k3repro.report._site import Template
 
 __all__ = ["scan_templates"]
 
@@ -20,20 +21,20 @@ _NOT_TEXT = re.compile(
 
 
 def scan_templates(
-    templates: Mapping[str, str], grammar: Grammar, exemptions: list[Exemption]
+    templates: Mapping[str, Template], grammar: Grammar, exemptions: list[Exemption]
 ) -> list[Finding]:
     """Findings by file and line. The built page is checked again, so this only has to be right, not
     complete.
     """
     findings = []
-    for name, text in templates.items():
+    for name, template in templates.items():
         page = name.removesuffix(".md") + ".html"
         exempt = {item.token for item in exemptions if item.page == page}
-        plain = _NOT_TEXT.sub(lambda match: "\n" * match.group().count("\n") + "\ufffc", text)
+        plain = _NOT_TEXT.sub(lambda match: "\n" * match.group().count("\n") + "\ufffc", template.text)
         for number, line in enumerate(plain.splitlines(), 1):
             for token in grammar.tokens(line):
                 if token.text not in exempt:
-                    where = f"site/pages/{name}:{number}"
+                    where = f"{template.where}:{number}"
                     fix = "Bind it with {{ value(...) }}, or reword the sentence."
                     findings.append(found(where, f"{token.text!r} has no artifact", token.rule, fix))
     return findings

@@ -20,6 +20,7 @@ from k3repro.report._html import parse_page
 from k3repro.report._names import Exemption, load_exemptions, load_grammar
 from k3repro.report._parquet import parquet_of
 from k3repro.report._search import INDEX, index_text, page_entries
+from k3repro.report._site import Template
 from k3repro.report._sources import Sources
 from k3repro.report._templates import scan_templates
 
@@ -48,7 +49,7 @@ def verify_tree(
     root: Path,
     sources: Sources,
     *,
-    templates: Mapping[str, str] | None = None,
+    templates: Mapping[str, Template] | None = None,
     places: frozenset[str] = PLACES,
     grammar: Grammar | None = None,
 ) -> Outcome:

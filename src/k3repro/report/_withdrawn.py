@@ -53,7 +53,7 @@ def check_withdrawn(folder: Path, store: Store, queries: Mapping[str, Query]) ->
         for seal in sorted(cited):
             raise GateFailed(
                 f"cited artifact {seal[:12]}, withdrawn: {withdrawn[seal].reason}",
-                where=f"site/queries/{name}.sql",
+                where=queries[name].where,
                 fix="Remove what shows it, or strike it in site/withdrawn.toml (seal, reason).",
             )
 

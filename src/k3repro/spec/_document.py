@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from k3repro.errors import SpecError
+from k3repro.registry import entries, package_folder
 
 T = TypeVar("T")
 _META = ("name", "title", "full_title", "aliases", "architecture", "family", "vendor", "model", "platform")
@@ -122,7 +123,9 @@ def load_document(kind: str, name: str) -> Document:
 
 @cache
 def all_documents(kind: str) -> tuple[Document, ...]:
-    """All specs of a kind, sorted by name: the shipped ones, and those of a study in `$K3REPRO_SPECS`."""
+    """All specs of a kind, sorted by name: the shipped ones, those of packages that register `k3repro.specs`,
+    and those of a study in `$K3REPRO_SPECS`.
+    """
     return tuple(sorted(_read(kind), key=lambda document: str(document.head["name"])))
 
 
@@ -130,6 +133,9 @@ def _read(kind: str) -> Iterator[Document]:
     for entry in files("k3repro.spec").joinpath("data", kind).iterdir():
         if entry.name.endswith(".toml"):
             yield parse_document(entry.read_text(encoding="utf-8"), f"spec/{kind}/{entry.name}")
+    folders = [package_folder(entry) for entry in entries("k3repro.specs").values()]
     if own := os.environ.get("K3REPRO_SPECS"):
-        for path in sorted(Path(own, kind).glob("*.toml")):
+        folders.append(Path(own))
+    for folder in folders:
+        for path in sorted((folder / kind).glob("*.toml")):
             yield parse_document(path.read_text(encoding="utf-8"), str(path))

@@ -7,6 +7,7 @@ from k3repro.store._derive import derivation
 from k3repro.store._export import csv_text, export_artifact
 from k3repro.store._findings import Finding
 from k3repro.store._ledger import Entry, Ledger
+from k3repro.store._moved import current_producer
 from k3repro.store._reads import READ_CELLS
 from k3repro.store._redact import Redactor, looks_secret
 from k3repro.store._run import Run
@@ -48,6 +49,7 @@ __all__ = [
     "code_closure",
     "code_hash",
     "csv_text",
+    "current_producer",
     "derivation",
     "export_artifact",
     "looks_secret",

@@ -10,8 +10,10 @@ from typing import Any, TypeVar
 
 from k3repro.errors import InputError, K3Error
 from k3repro.observed import Watch
+from k3repro.registry import producer_packages
 from k3repro.store._artifact import Artifact
 from k3repro.store._canonical import data_digest
+from k3repro.store._moved import current_producer
 from k3repro.store._policy import row_values
 from k3repro.store._reads import READ_CELLS, observing, read_rows
 from k3repro.store._schema import Schema, plain
@@ -19,8 +21,6 @@ from k3repro.store._vectors import Batch, sorted_batch
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 Producer = TypeVar("Producer", bound=Callable[..., Rows])
-# Audit runs code only from here: an artifact names its producer, and must not be able to name any other code.
-PACKAGES = ("k3repro",)
 _ATTRIBUTE = "__k3_derivation__"
 
 
@@ -110,12 +110,17 @@ def payload_digest(schema: Schema, payload: Mapping[str, Batch]) -> str:
     )
 
 
-def installed_producer(producer: str, packages: Sequence[str] = PACKAGES) -> Callable[..., Rows]:
-    """The producer an artifact names, from the installed packages.
+def installed_producer(producer: str, packages: Sequence[str] | None = None) -> Callable[..., Rows]:
+    """The producer an artifact names, under the name its module has today.
+
+    Audit runs code only from `packages` (default: this package and those that register a study): an artifact
+    names its producer, and must not be able to name any other code.
 
     Raises:
         InputError: it lies outside `packages`, does not exist, or is not a derivation.
     """
+    packages = producer_packages() if packages is None else packages
+    producer = current_producer(producer)
     module, _, name = producer.partition(":")
     if module.partition(".")[0] not in packages:
         raise InputError(
@@ -132,7 +137,7 @@ def installed_producer(producer: str, packages: Sequence[str] = PACKAGES) -> Cal
 
 
 def recompute(
-    artifact: Artifact, inputs: Sequence[Artifact], packages: Sequence[str] = PACKAGES
+    artifact: Artifact, inputs: Sequence[Artifact], packages: Sequence[str] | None = None
 ) -> str | None:
     """Why a derivation does not come out as sealed; None when it does.
 

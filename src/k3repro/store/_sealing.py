@@ -22,6 +22,7 @@ from k3repro.store._derive import payload_digest
 from k3repro.store._duck import write_file
 from k3repro.store._environment import environment
 from k3repro.store._files import disk_errors, file_sha256, locked, publish
+from k3repro.store._moved import current_producer
 from k3repro.store._schema import Header, Schema, canonical_json
 from k3repro.store._tier import OBSERVED, TWIN_MARK, basis_of, tier_of
 from k3repro.store._vectors import Batch
@@ -141,8 +142,9 @@ def _existing(store: Store, document: Mapping[str, Any]) -> Artifact | None:
 
 def _same(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     """Everything that a reader relies on is equal; environment, code and run may differ."""
-    skipped = {"environment", "code", "run_id", "serve", "format", "schema"}
-    return all(old.get(k) == new[k] for k in new if k not in skipped)
+    skipped = {"environment", "code", "run_id", "serve", "format", "schema", "producer"}
+    same = current_producer(str(old.get("producer"))) == current_producer(new["producer"])
+    return same and all(old.get(k) == new[k] for k in new if k not in skipped)
 
 
 def _sealed(store: Store, draft: Draft, document: Mapping[str, Any]) -> Artifact:
@@ -184,8 +186,8 @@ def _replaced(store: Store, artifact: Artifact) -> Iterator[Artifact]:
     if artifact.tier in OBSERVED:
         return
     for old in store.artifacts(artifact.name, artifact.subject):
-        same = all(
-            old.document[k] == artifact.document[k] for k in ("kind", "producer", "parameters", "tier")
+        same = current_producer(old.producer) == current_producer(artifact.producer) and all(
+            old.document[k] == artifact.document[k] for k in ("kind", "parameters", "tier")
         )
         if same and old.seal != artifact.seal:
             yield old

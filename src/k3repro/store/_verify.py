@@ -14,7 +14,7 @@ import duckdb
 from k3repro.errors import ArtifactCorrupt, InputError, K3Error, StoreError
 from k3repro.store._artifact import Artifact, digest_of, read_document
 from k3repro.store._canonical import seal_digest
-from k3repro.store._derive import PACKAGES, recompute
+from k3repro.store._derive import recompute
 from k3repro.store._duck import attached, connect_memory
 from k3repro.store._files import file_sha256, write_atomic
 from k3repro.store._findings import RESTORE, Finding
@@ -258,13 +258,13 @@ def recompute_store(store: Store, packages: Sequence[str] | None = None) -> list
     for artifact in store.artifacts():
         if artifact.kind != "derivation":
             continue
-        finding = _recomputed(store, artifact, packages or PACKAGES)
+        finding = _recomputed(store, artifact, packages)
         if finding is not None:
             findings.append(finding)
     return findings
 
 
-def _recomputed(store: Store, artifact: Artifact, packages: Sequence[str]) -> Finding | None:
+def _recomputed(store: Store, artifact: Artifact, packages: Sequence[str] | None) -> Finding | None:
     where = artifact.path.relative_to(store.root).as_posix()
     try:
         wrong = recompute(artifact, [store.find(seal) for seal in artifact.inputs], packages)

@@ -4,12 +4,8 @@ string.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from functools import cache
-from importlib import import_module
-from importlib.resources import files
 from typing import Any, Self, TypeVar
 
 from k3repro.capacity import Engine
@@ -18,7 +14,7 @@ from k3repro.spec import Model, load_layout
 from k3repro.twin._faults import canonical
 from k3repro.twin._paging import Paging, described, paging, paging_of
 
-__all__ = ["Platform", "platform", "platform_names", "platform_sources"]
+__all__ = ["Platform", "checked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +106,7 @@ class Platform:
     def with_overrides(self, overrides: Mapping[str, str]) -> Self:
         """A copy with fields replaced by text from a target string; UsageError names the bad one."""
         changed = {name: _override(type(self), name, text) for name, text in overrides.items()}
-        return _checked(replace(self, **changed))
+        return checked(replace(self, **changed))
 
 
 _POSITIVE = (
@@ -160,7 +156,7 @@ def _override(kind: type[Platform], name: str, text: str) -> Any:
 P = TypeVar("P", bound=Platform)
 
 
-def _checked(value: P) -> P:
+def checked(value: P) -> P:
     for name in _POSITIVE:
         if getattr(value, name) < 1:
             raise UsageError(f"{name} must be at least 1", where=f"twin:{value.name}")
@@ -184,39 +180,3 @@ def _checked(value: P) -> P:
     if value.jitter_ppm >= 1_000_000:
         raise UsageError("jitter_ppm must be below 1000000", where=f"twin:{value.name}")
     return value
-
-
-@cache
-def _table() -> dict[str, dict[str, dict[str, Any]]]:
-    return tomllib.loads(files(__package__).joinpath("platforms.toml").read_text(encoding="utf-8"))
-
-
-def platform_names() -> list[str]:
-    """Names that `twin:NAME` accepts."""
-    return sorted(_table())
-
-
-def platform(name: str) -> Platform:
-    """The platform called `name`; UsageError lists the known ones."""
-    if single := _single(name):
-        node: Platform = single.single_node(name)
-        return node
-    if name not in _table():
-        raise UsageError(
-            f"no simulated platform {name!r}", where="target",
-            fix=f"known: {', '.join(platform_names())}; one node: mi325x-1n/MODEL",
-        )  # fmt: skip
-    return _checked(Platform(name=name, **{key: entry["value"] for key, entry in _table()[name].items()}))
-
-
-def platform_sources(name: str) -> dict[str, str]:
-    """Where each constant of a platform comes from; switches (`readback`, `defect`) have no source."""
-    platform(name)
-    if single := _single(name):
-        return dict(single.single_sources(name))
-    return {key: str(entry["source"]) for key, entry in _table()[name].items()}
-
-
-def _single(name: str) -> Any:
-    """The module of single nodes when `name` is one's; by name, because it builds on this module."""
-    return import_module("k3repro.twin.single") if "/" in name else None

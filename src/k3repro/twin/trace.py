@@ -11,7 +11,7 @@ from typing import Any
 from k3repro.errors import InputError
 from k3repro.store import Artifact, Column, Schema, Table, derivation
 from k3repro.twin._core import Core, Flight
-from k3repro.twin.calibration import calibrated
+from k3repro.twin._named import calibrated
 
 __all__ = ["chrome_trace", "journey", "phases_of", "request_phases"]
 

@@ -97,7 +97,7 @@
       fold.append(make("summary", "SQL"), make("pre", sql));
       card.append(fold);
     }
-    const command = fact.live || `k3repro artifacts sql "$(cat site/queries/${fact.query}.sql)"`;
+    const command = fact.live || `k3repro artifacts sql "$(cat site/build/queries/${fact.query}.sql)"`;
     const link = fact.live === undefined ? location.href.replace(/#.*$/, "") + "#" + fact.id : location.href;
     const shown = `${fact.value}${fact.unit && !fact.live ? " " + fact.unit : ""}`;
     const cited = {

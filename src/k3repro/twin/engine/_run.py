@@ -14,7 +14,7 @@ from k3repro import __version__
 from k3repro.errors import MachineError, UsageError
 from k3repro.twin._cluster import Cluster
 from k3repro.twin._http import _Connection
-from k3repro.twin._platform import platform
+from k3repro.twin._named import platform
 from k3repro.twin._render import FINGERPRINT
 from k3repro.twin.engine._connector import Connector, EngineDead
 from k3repro.twin.engine._front import Front

@@ -1,0 +1,1 @@
+"""Studies: what knows one publication. Nothing of the engine imports from here (docs/new-study.md)."""
