@@ -1,4 +1,4 @@
-"""Facts printed in a publication, from `artifacts/publications/*.toml` to sealed `published` artifacts.
+"""Facts printed in a publication, from `artifacts/publications/*/*.toml` to sealed `published` artifacts.
 
 A cell is kept as printed (``"1,388"``, ``"−43 GiB"``, ``"none reached"``); its numeral becomes the value, and
 a cell without one is NULL with its text beside it, never a guess. Every row carries a locator: place and row.

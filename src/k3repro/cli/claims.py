@@ -130,7 +130,7 @@ def extract_command(
     \b
     k3repro audit extract post.md > ledger.toml
     k3repro audit extract report.html --to report.toml
-    k3repro audit extract post.md --to post.toml --skeleton artifacts/publications/skeletons/post.json
+    k3repro audit extract post.md --to post.toml --skeleton post.json
     k3repro audit claims report.toml --source report.html
     """
     source = read_source(file)

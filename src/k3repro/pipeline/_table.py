@@ -57,7 +57,7 @@ def _patterns(table: Mapping[str, Any], where: str) -> tuple[str, ...]:
             raise PipelineError(
                 f"files holds {pattern!r}, which leaves the project",
                 where=where,
-                fix='Write paths from the project folder, e.g. "artifacts/publications/*.toml".',
+                fix='Write paths from the project folder, e.g. "artifacts/publications/*/*.toml".',
             )
     return patterns
 

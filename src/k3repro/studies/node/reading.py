@@ -172,7 +172,7 @@ def read_transcription(
     if not {"series", "levels"} <= tables.keys():
         raise InputError(
             "no tables `series` and `levels` in it", where=publication.id,
-            fix="Transcribe the levels as in artifacts/publications/mi325x-cookbook.toml.",
+            fix="Transcribe the levels as in artifacts/publications/node/mi325x-cookbook.toml.",
         )  # fmt: skip
     quoted = {table.name: table.rows() for table in figures.tables} if figures else {}
     layouts = {name: load_layout(name) for name in {row["layout"] for row in tables["series"]}}
@@ -188,7 +188,7 @@ def _source(inputs: Sequence[Artifact]) -> Artifact:
     if len(found) != 1:
         raise InputError(
             f"{len(found)} transcriptions of levels among the inputs, one is needed",
-            fix="Transcribe artifacts/publications/*.toml first.",
+            fix="Transcribe artifacts/publications/*/*.toml first.",
         )
     return found[0]
 
