@@ -37,8 +37,8 @@ INTERRUPTED = 130
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when called: those of `table` (as COMMANDS), and those that a package
-    registers as `k3repro.commands`, named `GROUP.COMMAND`.
+    """A group whose commands are imported when called: those of `table` (as COMMANDS), and what a package
+    registers as `k3repro.commands` under the name `GROUP.COMMAND`.
     """
 
     def __init__(self, *args: Any, table: dict[str, tuple[str, str]] | None = None, **kwargs: Any) -> None:
@@ -67,7 +67,7 @@ class LazyGroup(click.Group):
         if name in self.table:
             return self.table[name][1]
         command = self.get_command(ctx, name)
-        return command.get_short_help_str() if command else ""
+        return command.get_short_help_str(limit=80) if command else ""
 
 
 @click.group(cls=LazyGroup, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from k3repro.cli import emit
 from k3repro.cli._artifact_views import columns_table, facts_table, rows_table
-from k3repro.cli._options import json_option, store_option
+from k3repro.cli.options import json_option, store_option
 from k3repro.errors import UsageError
 from k3repro.store import Artifact, Store, csv_text, export_artifact
 from k3repro.twin.trace import chrome_trace, request_phases

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from k3repro.cli import emit
-from k3repro.cli._options import json_option, store_option
+from k3repro.cli.options import json_option, store_option
 from k3repro.store import Finding, Store, read_signed
 
 heads_option = click.option(

@@ -29,7 +29,7 @@ from k3repro.claims import (
     write_skeleton,
 )
 from k3repro.cli import emit
-from k3repro.cli._options import json_option, store_option
+from k3repro.cli.options import json_option, store_option
 from k3repro.errors import InputError
 from k3repro.store import Store
 

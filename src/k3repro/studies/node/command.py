@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from k3repro.cli import emit
-from k3repro.cli._options import json_option
+from k3repro.cli.options import json_option
 from k3repro.publications import read_publication
 from k3repro.studies.node.reading import finding_row, read_transcription, step_rows
 
