@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from k3repro import spec as spec_module
 from k3repro.budget import write_fixture
 from k3repro.cli import main, root
 from k3repro.spec import load_model
@@ -109,7 +110,7 @@ def test_without_a_platform_the_smallest_pools_are_shown() -> None:
 def test_tables_for_people_fit_eighty_columns() -> None:
     result = CliRunner().invoke(root, ["budget", "--platform", "mi300x"], env={"COLUMNS": "100"})
     assert result.exit_code == 0
-    assert "1,446,456,066,048" in result.output and "tight" in result.output
+    assert "1,446,456,066,048" in result.output and "fits only just" in result.output
     assert "GPU KV cache size: 916,875 tokens" in result.output
 
 
@@ -159,8 +160,110 @@ def test_whether_the_pool_fits_beside_the_weights() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--nodes", "0"), ("--nodes", "-1"), ("--tp", "3", "--dp", "5"), ("--tp", "16")]
+    "arguments",
+    [
+        ("--nodes", "0"),
+        ("--nodes", "-1"),
+        ("--tp", "3", "--dp", "5"),
+        ("--tp", "16", "--nodes", "1", "--dp", "9", "--pp", "99"),
+    ],
 )
 def test_layouts_that_no_node_has(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     code, message = fails(capsys, "--model", "kimi-k3", "--platform", "mi300x", *arguments)
     assert code == 2 and message
+
+
+QWEN36 = {
+    "model_type": "qwen3_5_text", "num_hidden_layers": 64, "hidden_size": 5120, "num_attention_heads": 24,
+    "num_key_value_heads": 4, "head_dim": 256, "intermediate_size": 17408, "vocab_size": 248320,
+    "max_position_embeddings": 262144, "full_attention_interval": 4, "linear_num_key_heads": 16,
+    "linear_key_head_dim": 128, "linear_num_value_heads": 48, "linear_value_head_dim": 128,
+    "linear_conv_kernel_dim": 4, "dtype": "bfloat16",
+}  # fmt: skip
+LLAMA70 = {
+    "model_type": "llama", "num_hidden_layers": 80, "hidden_size": 8192, "num_attention_heads": 64,
+    "num_key_value_heads": 8, "intermediate_size": 28672, "vocab_size": 128256,
+    "max_position_embeddings": 131072, "torch_dtype": "bfloat16",
+}  # fmt: skip
+
+
+def config(folder: Path, fields: dict[str, Any]) -> str:
+    (folder / "config.json").write_text(json.dumps(fields))
+    return str(folder)
+
+
+def test_a_hybrid_says_that_its_slots_exceed_its_state_blocks(tmp_path: Path) -> None:
+    ask = ("--model", config(tmp_path, QWEN36), "--platform", "h100", "--tp", "1", "--max-model-len", "8192")
+    kv = run(*ask, "--pool", str(313 * 51_380_224), "--max-num-seqs", "1024")["kv"]
+    assert kv["pool_blocks"] == 313
+    assert "max_num_seqs (1024) exceeds available Mamba cache blocks (313)" in kv["refusals"][0]
+    assert run(*ask, "--pool", str(313 * 51_380_224), "--max-num-seqs", "313")["kv"]["refusals"] == []
+    assert "engine's default" in run(*ask)["kv"]["refusals"][0]
+
+
+def test_a_pool_below_one_request_is_refused_in_the_engines_words(tmp_path: Path) -> None:
+    ask = ("--model", config(tmp_path, LLAMA70), "--platform", "h100", "--tp", "4", "--pool", "4GiB")
+    kv = run(*ask)["kv"]
+    assert "max seq len (131072), 10.00 GiB KV cache is needed" in kv["refusals"][0]
+    assert "(4.00 GiB)" in kv["refusals"][0] and "length is 52416" in kv["refusals"][0]
+
+
+def test_no_heap_of_another_model(tmp_path: Path) -> None:
+    """70B in bf16 at TP4 on H100: 79.65 GiB x 0.92 less 32.85 GiB of weights."""
+    answer = run("--model", config(tmp_path, LLAMA70), "--platform", "h100", "--tp", "4")
+    assert answer["terms"]["heap"] == 0 and answer["kv"]["room"]["heap"] == 0
+    assert round(answer["kv"]["pool_bytes"] / 2**30, 1) == 40.4
+    assert "upper bound" in answer["kv"]["pool_source"]
+    assert answer["kv"]["launch"]["dp"] == 2, "all eight GPUs of the node count"
+
+
+def test_the_smallest_tp_that_starts_is_chosen(tmp_path: Path) -> None:
+    answer = run("--model", config(tmp_path, LLAMA70), "--platform", "h100")
+    assert answer["kv"]["launch"]["tp"] == 4 and answer["kv"]["refusals"] == []
+    reasons = {plan["tp"]: plan["starts"] for plan in answer["layouts"]}
+    assert reasons[1] is None and "max seq len" in reasons[2][0] and reasons[4] == []
+
+
+def test_every_command_derives_the_same_pool(tmp_path: Path) -> None:
+    ask = ("--model", config(tmp_path, LLAMA70), "--platform", "h200", "--tp", "2")
+    pool = run(*ask)["kv"]["pool_bytes"]
+    result = CliRunner().invoke(root, ["capacity", "nmax", *ask, "--context", "8K", "--json"])
+    assert json.loads(result.stdout)["launch"]["pool_bytes"] == pool
+
+
+def test_k3_over_two_nodes_as_launched_in_public() -> None:
+    """Two H200 nodes at TP16, vLLM 0.27.0, "0.82 GiB": 82 blocks, 30,062 tokens, 0.88 GiB for 32,768."""
+    ask = ("--platform", "h200", "--tp", "16", "--kv-dtype", "bf16", "--engine", "vllm==0.27.0")
+    kv = run(*ask, "--pool", "0.82 GiB", "--max-model-len", "29696", "--max-num-seqs", "64")["kv"]
+    assert (kv["tokens"], kv["launch"]["nodes"], kv["launch"]["dp"]) == (30_062, 2, 1)
+    assert 82 in kv["pool_blocks_if_rounded"] and kv["refusals"] == []
+    refused = run(*ask, "--pool", "0.82GiB", "--max-model-len", "32768", "--max-num-seqs", "64")["kv"]
+    assert "0.88 GiB KV cache is needed" in refused["refusals"][0] and "30336" in refused["refusals"][0]
+
+
+def test_pipeline_stages_over_three_nodes() -> None:
+    answer = run("--platform", "mi300x", "--tp", "8", "--pp", "3")
+    (plan,) = answer["layouts"]
+    assert (plan["nodes"], plan["tp"], plan["pp"], plan["dp"]) == (3, 8, 3, 1)
+    assert answer["kv"]["terms"]["stages"] == [7_077_888, 7_077_888, 7_962_624]
+    derived = run("--platform", "h200", "--tp", "8", "--pp", "3")
+    law, room = derived["kv"]["terms"], derived["kv"]["room"]["low"]
+    assert derived["kv"]["pool_bytes"] % law["pool_block_bytes"] == 0
+    assert derived["kv"]["pool_bytes"] <= room + law["pool_block_bytes"]
+
+
+def test_platform_files_are_taken(tmp_path: Path) -> None:
+    text = (Path(spec_module.__file__).parent / "data/platforms/h100.toml").read_text()
+    path = tmp_path / "mine.toml"
+    path.write_text(text.replace('name = "h100"', 'name = "mine"').replace("85520809984", "42000000000"))
+    answer = run("--model", config(tmp_path, LLAMA70), "--platform", str(path), "--tp", "8")
+    assert answer["platform"] == "mine" and answer["layouts"][0]["per_gpu"]["hbm"] == 42_000_000_000
+
+
+def test_an_incomplete_platform_file_names_its_fields(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('name = "mine"\n[sources]\na = "b"\n[platform]\nhbm_bytes = [1, "a"]\n')
+    code, message = fails(capsys, "--platform", str(path))
+    assert code == 2 and "'gpus_per_node' is missing" in message and "__init__" not in message

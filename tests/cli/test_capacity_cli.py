@@ -105,8 +105,7 @@ def test_startup_lines_are_explained(tmp_path: Path) -> None:
         ("nmax --platform mi300x --context -5", "not a token count"),
         ("nmax --platform mi300x --context 1K --pool 1MB", "holds no request"),
         ("nmax --platform mi300x --context 1K --tp 5", "does not divide"),
-        ("nmax --model llama-3.1-405b --platform mi300x --context 1K", "--pool"),
-        ("nmax --platform mi355x --context 1K", "--pool"),
+        ("nmax --platform h100 --nodes 2 --tp 8 --context 1K", "leaves no room"),
         ("wall --platform mi355x --osl 9", "no wall law"),
         ("wall --platform mi300x", "either --osl or --budget"),
         ("wall --platform mi300x --budget -1", "positive"),
@@ -142,7 +141,7 @@ def test_every_command_explains_itself_with_an_example() -> None:
         "nmax --platform mi300x --context 200K --pool 1e400",
         "nmax --platform mi300x --context 1e300",
         "nmax --platform mi300x --context 200K --tp 3",
-        "nmax --platform mi300x --context 200K --tp 32",
+        "nmax --platform mi300x --context 200K --tp 64",
         "size --platform mi300x --reply 256 --context 200K --concurrency 32 --latency 1e300",
         "size --platform mi300x --reply 256 --context 200K --concurrency 32 --price 1e308",
         "size --platform mi300x --reply 256 --context 200K --concurrency 99999999999999999999999",
@@ -171,7 +170,7 @@ def test_a_model_with_windows_only_has_no_pool_law(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps(config))
     ask = ("--model", str(path), "--platform", "mi325x", "--pool", "40GB")
-    # 40e9 // (32 layers x 16 tokens x 4096 B) = 19073 blocks; (4095 + 2048) / 16 + 1 = 385 a request
+    # 40e9 // (32 layers x 16 tokens x 4096 B) = 19073 blocks; (4095 + 8192) / 16 + 1 = 769; 8 lanes
     fits = run("nmax", *ask, "--context", "32K")["n_max"]
-    assert fits["block"] == 19072 // 385 and fits["pool"] is None
+    assert fits["block"] == 8 * (19072 // 769) and fits["pool"] is None
     assert run("grid", *ask, "--discriminate")["rungs"] == []

@@ -7,18 +7,20 @@ from k3repro.budget._fixture import write_fixture
 from k3repro.budget._header import DTYPES, Header, TensorEntry, header_length, parse_header
 from k3repro.budget._inventory import tensors_of
 from k3repro.budget._layout import (
-    HEAP,
-    OVERHEAD,
     Candidate,
     Smallest,
     Weights,
+    candidate,
     candidates,
+    nodes_of,
     smallest_pool,
     tensor_parallel_sizes,
     weights_of,
+    weights_of_stages,
 )
 from k3repro.budget._price import FORMATS, Format, format_named, parameters_of
 from k3repro.budget._read import Index, parse_index, read_headers
+from k3repro.budget._terms import HEAP, OVERHEAD, Terms, default_slots, default_step_tokens, terms_of
 
 __all__ = [
     "COMPONENTS",
@@ -37,12 +39,17 @@ __all__ = [
     "Passes",
     "Smallest",
     "TensorEntry",
+    "Terms",
     "Weights",
+    "candidate",
     "candidates",
     "checkpoint_of_headers",
     "checkpoint_of_model",
+    "default_slots",
+    "default_step_tokens",
     "format_named",
     "header_length",
+    "nodes_of",
     "parameters_of",
     "parse_header",
     "parse_index",
@@ -51,6 +58,8 @@ __all__ = [
     "smallest_pool",
     "tensor_parallel_sizes",
     "tensors_of",
+    "terms_of",
     "weights_of",
+    "weights_of_stages",
     "write_fixture",
 ]

@@ -10,7 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from k3repro.budget._price import parameters_of
@@ -91,7 +91,10 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """A checkpoint's tensors by component. `findings` says what the spec and the names disagree on."""
+    """A checkpoint's tensors by component, and by (layer, component); layer -1 holds what is in none.
+
+    `findings` says what the spec and the names disagree on, and what is not counted.
+    """
 
     tensors: int
     components: dict[str, Bucket]
@@ -99,6 +102,7 @@ class Inventory:
     layer_kinds: dict[int, str]
     unknown_names: tuple[str, ...]
     findings: tuple[str, ...]
+    placed: dict[tuple[int, str], Bucket] = field(default_factory=dict)
 
     @property
     def bytes(self) -> int:
@@ -109,6 +113,20 @@ class Inventory:
     def parameters(self) -> int:
         """Parameters of all tensors; packed ones count as what they hold."""
         return sum(bucket.parameters for bucket in self.components.values())
+
+    def part(self, layers: range, *, first: bool, last: bool, tied: bool) -> Inventory:
+        """What a pipeline stage holds: its layers, the tower and the embedding on the first, the head on the
+        last. Embedding and head are the halves of their component, or one table on both when tied."""
+        components = {name: Bucket() for name in self.components}
+        for (layer, name), bucket in self.placed.items():
+            if layer in layers or (layer < 0 and name != "embeddings" and (first or last)):
+                components[name].add(bucket)
+            elif layer < 0 and name == "embeddings" and (first or last):
+                share = 1 if tied or (first and last) else 2
+                components[name].add(
+                    Bucket(bucket.tensors, bucket.bytes // share, bucket.parameters // share)
+                )
+        return replace(self, components=components)
 
 
 @dataclass(slots=True)
@@ -178,12 +196,14 @@ class Bucketer:
         """The components of everything added so far."""
         kinds, findings = self._kinds()
         components = {name: Bucket() for name in COMPONENTS}
+        placed: dict[tuple[int, str], Bucket] = {}
         for (layer, component), bucket in self._sums.items():
             if layer in self._mtp or self._beyond(layer):
                 component = "mtp"
             elif component == "?mixer":
                 component = kinds.get(layer, "unknown")
             components[component].add(bucket)
+            placed.setdefault((layer, component), Bucket()).add(bucket)
         kept = {name: part for name, part in components.items() if part.tensors or name in _ALWAYS}
         unknown = tuple(sorted(self._unknown))
         if self.model is not None:
@@ -191,7 +211,7 @@ class Bucketer:
         if unknown:
             findings.append(f"{len(unknown)} tensors have names no scheme knows, the first is {unknown[0]}")
         return Inventory(
-            self._tensors, kept, dict(sorted(self._dtypes.items())), kinds, unknown, tuple(findings)
+            self._tensors, kept, dict(sorted(self._dtypes.items())), kinds, unknown, tuple(findings), placed
         )
 
     def _beyond(self, layer: int) -> bool:

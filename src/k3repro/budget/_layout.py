@@ -7,21 +7,16 @@ replicated) is a range, not a choice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from k3repro.budget._buckets import Inventory
 from k3repro.budget._price import format_named
+from k3repro.budget._terms import HEAP, OVERHEAD
 from k3repro.errors import InputError, SpecError
-from k3repro.spec import Model, Platform
+from k3repro.spec import Model, Platform, stage_layers
 from k3repro.units import GIB
-
-OVERHEAD = 28 * GIB
-"""Activations, graph capture, reserve and fragmentation: about 28 GiB in the publication's Table 1."""
-
-HEAP = 16 * GIB
-"""Communication heap: 16 GiB in the publication (6 to 8 GiB on the smaller platform)."""
 
 # Parts whose tensors an engine may keep whole on every TP rank; nobody published which.
 _MAYBE_REPLICATED = ("router", "norms", "latent", "vision", "indexer")
@@ -40,13 +35,17 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One layout of a pool: bytes per GPU. Low assumes that every dense tensor shards by TP, high that the
-    doubtful ones are whole on every rank."""
+    """One layout of a pool: bytes per GPU, of the fullest pipeline stage where there are several.
+
+    Low assumes that every dense tensor shards by TP, high that the doubtful ones are whole on every rank.
+    `rooms` holds what is left for KV on each stage, low and high.
+    """
 
     nodes: int
     tp: int
     dp: int
     ep: int
+    pp: int
     experts_on_disk: int
     experts_resident: int
     dense_low: int
@@ -57,6 +56,7 @@ class Candidate:
     kv_needed: int
     verdict: str
     reason: str
+    rooms: tuple[tuple[int, int], ...] = ()
 
     @property
     def weights_low(self) -> int:
@@ -78,10 +78,15 @@ class Candidate:
         """What would be left with experts resident in their on-disk format, as the publication assumes."""
         return self.headroom_high + self.experts_resident - self.experts_on_disk
 
+    @property
+    def name(self) -> str:
+        """TP2xDP8, with the pipeline stages where there are several."""
+        return f"TP{self.tp}xPP{self.pp}xDP{self.dp}" if self.pp > 1 else f"TP{self.tp}xDP{self.dp}"
+
     def as_dict(self) -> dict[str, Any]:
         """The candidate as JSON data; bytes."""
         return {
-            "nodes": self.nodes, "tp": self.tp, "dp": self.dp, "ep": self.ep,
+            "nodes": self.nodes, "tp": self.tp, "dp": self.dp, "ep": self.ep, "pp": self.pp,
             "per_gpu": {
                 "experts_on_disk": self.experts_on_disk, "experts_resident": self.experts_resident,
                 "dense_sharded": self.dense_low, "dense_replicated": self.dense_high,
@@ -97,11 +102,13 @@ class Candidate:
 
 
 def weights_of(
-    inventory: Inventory, model: Model, resident: str | None = None, *, platform: Platform | None = None
-) -> Weights:
+    inventory: Inventory, model: Model, resident: str | None = None, *,
+    platform: Platform | None = None, layers: range | None = None,
+) -> Weights:  # fmt: skip
     """Split an inventory for the solver; `resident` overrides the format experts are converted to at load.
 
     MXFP4 experts are converted on gfx942 only: other GPUs multiply MXFP4, or widen it inside the kernel.
+    `layers` are those the inventory holds, when it is a pipeline stage's part.
 
     Raises:
         InputError: an unknown format.
@@ -114,18 +121,39 @@ def weights_of(
     if form and experts.bytes:
         held = round(experts.parameters * format_named(form).bytes_per_parameter)
     doubtful = sum(parts[name].bytes for name in _MAYBE_REPLICATED if name in parts)
-    doubtful += _replicated_attention(model)
-    return Weights(experts.bytes, held, inventory.bytes - experts.bytes, doubtful, form or "as on disk")
+    doubtful += _replicated_attention(model, layers or range(model.num_layers))
+    return Weights(experts.bytes, held, inventory.bytes - experts.bytes, doubtful, form or "stored")
 
 
-def _replicated_attention(model: Model) -> int:
+def weights_of_stages(
+    inventory: Inventory,
+    model: Model,
+    pp: int,
+    resident: str | None = None,
+    *,
+    platform: Platform | None = None,
+) -> tuple[Weights, ...]:
+    """The weights of every pipeline stage: its layers, the embedding on the first, the head on the last."""
+    stages = stage_layers(model.num_layers, pp)
+    last = len(stages) - 1
+    return tuple(
+        weights_of(
+            inventory.part(held, first=number == 0, last=number == last, tied=model.tied_embeddings),
+            model, resident, platform=platform, layers=held,
+        )
+        for number, held in enumerate(stages)
+    )  # fmt: skip
+
+
+def _replicated_attention(model: Model, layers: range) -> int:
     """Low-rank down-projections of MLA and KDA in bf16, which engines usually keep whole."""
     total = 0
     if model.mla:
         rows = (model.mla.q_lora or 0) + model.mla.kv_lora + model.mla.rope
-        total += 2 * rows * model.hidden_size * len(model.layers_of("mla"))
+        total += 2 * rows * model.hidden_size * len(set(model.layers_of("mla")) & set(layers))
     if model.kda:
-        total += 2 * model.kda.head_dim * model.hidden_size * len(model.layers_of("kda"))
+        kda = len(set(model.layers_of("kda")) & set(layers))
+        total += 2 * model.kda.head_dim * model.hidden_size * kda
     return total
 
 
@@ -138,11 +166,10 @@ def candidates(
     Raises:
         InputError: no node, or a negative term.
     """
-    if nodes < 1 or heap < 0 or overhead < 0 or (kv_needed or 0) < 0:
-        raise InputError("nodes are at least 1 and no term of a budget is negative")
-    gpus = nodes * platform.gpus_per_node
     for tp in tensor_parallel_sizes(platform):
-        yield _candidate(model, weights, platform, nodes, tp, gpus // tp, heap, overhead, kv_needed or 0)
+        yield candidate(
+            model, (weights,), platform, nodes, tp, heap=heap, overhead=overhead, kv_needed=kv_needed
+        )
 
 
 def tensor_parallel_sizes(platform: Platform) -> list[int]:
@@ -150,49 +177,77 @@ def tensor_parallel_sizes(platform: Platform) -> list[int]:
     return [tp for tp in range(1, platform.gpus_per_node + 1) if platform.gpus_per_node % tp == 0]
 
 
-def _candidate(
-    model: Model, weights: Weights, platform: Platform, nodes: int, tp: int, dp: int,
-    heap: int, overhead: int, kv_needed: int,
+def nodes_of(tp: int, pp: int, platform: Platform) -> int:
+    """Nodes that one lane of TP x PP takes; TP is within a node or fills whole ones.
+
+    Raises:
+        InputError: a TP that neither divides a node nor fills whole ones; the message lists those that do.
+    """
+    size = platform.gpus_per_node
+    if size % tp and tp % size:
+        known = ", ".join(map(str, tensor_parallel_sizes(platform)))
+        fix = f"Choose {known}, or a multiple of {size} over several nodes."
+        raise InputError(f"TP{tp} does not divide the {size} GPUs of a node", fix=fix)
+    return -(-tp * pp // size)
+
+
+def candidate(
+    model: Model, stages: Sequence[Weights], platform: Platform, nodes: int, tp: int, *,
+    heap: int = HEAP, overhead: int = OVERHEAD, kv_needed: int | None = None,
 ) -> Candidate:  # fmt: skip
-    ep = tp * dp
-    shared = weights.dense - weights.maybe_replicated
+    """One layout: `tp` in as many pipeline stages as there are `stages`, and the lanes that the nodes hold.
+
+    Raises:
+        InputError: no node, a negative term, a TP that no node has, or fewer GPUs than one lane takes.
+    """
+    if nodes < 1 or heap < 0 or overhead < 0 or (kv_needed or 0) < 0:
+        raise InputError("nodes are at least 1 and no term of a budget is negative")
+    pp = len(stages)
+    if nodes_of(tp, pp, platform) > nodes:
+        raise InputError(f"TP{tp} x PP{pp} takes {nodes_of(tp, pp, platform)} nodes, not {nodes}")
+    dp = nodes * platform.gpus_per_node // (tp * pp)
+    shared: dict[str, Any] = {
+        "nodes": nodes, "tp": tp, "dp": dp, "ep": tp * dp, "pp": pp, "heap": heap, "overhead": overhead,
+        "hbm": platform.hbm_bytes, "kv_needed": kv_needed or 0, "verdict": "", "reason": "",
+    }  # fmt: skip
+    drafts = [Candidate(**shared, **_per_gpu(model, weights, tp, tp * dp)) for weights in stages]
+    fullest = min(drafts, key=lambda draft: draft.headroom_low)
+    verdict, reason = _verdict(model, fullest)
+    rooms = tuple((draft.headroom_low, draft.headroom_high) for draft in drafts)
+    return replace(fullest, verdict=verdict, reason=reason, rooms=rooms)
+
+
+def _per_gpu(model: Model, weights: Weights, tp: int, ep: int) -> dict[str, Any]:
     experts = model.moe.experts if model.moe else 0
-    fields = {
-        "nodes": nodes, "tp": tp, "dp": dp, "ep": ep,
+    return {
         # The fullest rank counts: a number of experts that EP does not divide leaves one rank with more.
         "experts_on_disk": _fullest(weights.experts_on_disk, experts, ep),
         "experts_resident": _fullest(weights.experts_resident, experts, ep),
         "dense_low": -(-weights.dense // tp),
-        "dense_high": -(-shared // tp) + weights.maybe_replicated,
-        "heap": heap, "overhead": overhead, "hbm": platform.hbm_bytes, "kv_needed": kv_needed,
-    }  # fmt: skip
-    draft = Candidate(**fields, verdict="", reason="")
-    verdict, reason = _verdict(model, draft)
-    return Candidate(**fields, verdict=verdict, reason=reason)
+        "dense_high": -(-(weights.dense - weights.maybe_replicated) // tp) + weights.maybe_replicated,
+    }
 
 
 def _fullest(total: int, experts: int, ep: int) -> int:
     return total // experts * -(-experts // ep) if experts else 0
 
 
-def _verdict(model: Model, candidate: Candidate) -> tuple[str, str]:
-    need = candidate.kv_needed
-    undivided = _undivided(model, candidate.tp)
+def _verdict(model: Model, plan: Candidate) -> tuple[str, str]:
+    need = plan.kv_needed
+    undivided = _undivided(model, plan.tp)
     if undivided:
         return "impossible", undivided
-    if candidate.headroom_high < need:
-        short = (need - candidate.headroom_high) / GIB
+    if plan.headroom_high < need:
+        short = (need - plan.headroom_high) / GIB
         return "impossible", f"{short:.1f} GiB short per GPU even if every dense tensor shards"
-    if candidate.headroom_low < need:
-        short = (need - candidate.headroom_low) / GIB
+    if plan.headroom_low < need:
+        short = (need - plan.headroom_low) / GIB
         return (
             "tight",
             f"fits only if the doubtful tensors shard; {short:.1f} GiB short per GPU if they do not",
         )
-    return (
-        "fits",
-        f"{candidate.headroom_low / GIB:.1f} to {candidate.headroom_high / GIB:.1f} GiB left for KV",
-    )
+    low, high = f"{plan.headroom_low / GIB:.1f}", f"{plan.headroom_high / GIB:.1f}"
+    return "fits", f"{low} GiB left for KV" if low == high else f"{low} to {high} GiB left for KV"
 
 
 def _undivided(model: Model, tp: int) -> str:
@@ -229,6 +284,8 @@ def smallest_pool(
 ) -> Smallest:  # fmt: skip
     """The fewest nodes per pool at which some layout holds the model with `kv_needed` bytes of KV per GPU.
 
+    Where no TP within a node does, one TP over all nodes of the pool is tried.
+
     Raises:
         InputError: not even `most_nodes` nodes hold it.
     """
@@ -237,6 +294,9 @@ def smallest_pool(
         found = list(
             candidates(model, weights, platform, nodes, heap=heap, overhead=overhead, kv_needed=kv_needed)
         )
+        if nodes > 1 and all(item.verdict == "impossible" for item in found):
+            tp = nodes * platform.gpus_per_node
+            found.append(candidate(model, (weights,), platform, nodes, tp, heap=heap, overhead=overhead))
         tried += found
         if any(item.verdict != "impossible" for item in found):
             return Smallest(nodes, tuple(found), tuple(tried))

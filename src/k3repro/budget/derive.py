@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from k3repro.budget._checkpoint import checkpoint_of_model
-from k3repro.budget._layout import HEAP, OVERHEAD, Candidate, Weights, candidates, smallest_pool, weights_of
+from k3repro.budget._layout import Candidate, Weights, candidates, smallest_pool, weights_of
+from k3repro.budget._terms import HEAP, OVERHEAD
 from k3repro.budget.sealed import specs_of
 from k3repro.spec import Model, Platform
 from k3repro.store import Artifact, Column, Schema, Table, derivation

@@ -12,6 +12,7 @@ from k3repro.capacity._knee import KNEE_GAIN, Knee, find_knee, knee
 from k3repro.capacity._law import Law, law_of
 from k3repro.capacity._line import LineFit, fit_line
 from k3repro.capacity._nmax import NMax, n_max
+from k3repro.capacity._pool import Pool, at_tp, first_that_starts, left_pool, refusals
 from k3repro.capacity._request import Footprint, fit_footprint, pool_law, slot_limit, state_bytes, token_bytes
 from k3repro.capacity._roofline import ROOFLINES, Serving, bound_law, serving_of
 from k3repro.capacity._size import MOST_SECONDS, Sizing, Sla, cost, size
@@ -33,6 +34,7 @@ __all__ = [
     "Law",
     "LineFit",
     "NMax",
+    "Pool",
     "Rung",
     "Serving",
     "Sizing",
@@ -40,6 +42,7 @@ __all__ = [
     "StartupCheck",
     "Throughput",
     "Tree",
+    "at_tp",
     "block_law",
     "block_law_of",
     "blocks_of_gib",
@@ -52,6 +55,7 @@ __all__ = [
     "discriminating_rungs",
     "evaluate",
     "find_knee",
+    "first_that_starts",
     "fit_footprint",
     "fit_line",
     "floor_law",
@@ -60,11 +64,13 @@ __all__ = [
     "handoff_law",
     "knee",
     "law_of",
+    "left_pool",
     "n_max",
     "nearest",
     "parse_version",
     "pool_law",
     "rank",
+    "refusals",
     "reserve",
     "reserve_law",
     "serving_of",

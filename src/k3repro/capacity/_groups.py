@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from k3repro.capacity._caches import CacheLayer
 from k3repro.capacity._engine import Engine, ceil_div, fold_limit
 from k3repro.errors import InputError
+from k3repro.spec import stage_layers
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +96,6 @@ def _unify(buckets: Sequence[Sequence[CacheLayer]], engine: Engine, block: int) 
                 fix="Such a model does not start, or packs in a way that is not modelled.",
             )
     return page, blocks
-
-
-def stage_layers(layers: int, stages: int) -> list[range]:
-    """The engine's split over pipeline stages: a remainder goes to the later, but not the last, stages."""
-    if stages > layers:
-        raise InputError(f"PP{stages} has more stages than the model has layers ({layers})")
-    counts = [layers // stages] * stages
-    for extra in range(layers % stages):
-        counts[-2 - extra] += 1
-    starts = [sum(counts[:stage]) for stage in range(stages)]
-    return [range(start, start + count) for start, count in zip(starts, counts, strict=True)]
 
 
 def stage_bytes(groups: Sequence[Group], pp: int, layers: int) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,37 +11,34 @@ from rich.console import Console
 from rich.table import Table
 
 from k3repro.budget import (
-    HEAP,
-    OVERHEAD,
     Candidate,
     Checkpoint,
     candidates,
     checkpoint_of_headers,
     checkpoint_of_model,
     smallest_pool,
-    tensor_parallel_sizes,
+    terms_of,
     weights_of,
     write_fixture,
 )
-from k3repro.capacity import block_law, n_max
+from k3repro.capacity import BlockLaw, block_law, blocks_of_gib, n_max
 from k3repro.cli import emit
 from k3repro.cli._launch import Launch, Size, launch_options, resolve
-from k3repro.errors import UsageError
+from k3repro.errors import InputError, UsageError
 from k3repro.serve.lines import print_kv_lines
-from k3repro.spec import Model, load_model, platforms
+from k3repro.spec import Model, layout_for, load_model, platforms
 from k3repro.units import GIB, format_decimal, thousands
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--model", help="Shipped model (kimi-k3), spec .toml, or Hub config.json.")
 @click.option("--headers", help="Checkpoint: a .safetensors file, a folder, an index .json, or a URL of one.")
-@click.option("--platform", help="mi300x, mi325x, mi355x or a spec .toml. Default: all of them, without KV.")
+@click.option("--platform", help="mi300x, h200, b300, ... or a spec .toml. Default: all of them, without KV.")
+@click.option("--heap", type=Size(), help="Communication heap per GPU. Default: as published, else none.")
 @click.option(
-    "--nodes", type=int, help="Nodes per pool. Default: the published pool, else the smallest that fits."
-)
-@click.option("--heap", type=Size(), help="Communication heap per GPU. Default: 16 GiB, as published.")
-@click.option(
-    "--overhead", type=Size(), help="Activations, graphs, reserve per GPU. Default: 28 GiB, as published."
+    "--overhead",
+    type=Size(),
+    help="Activations, graphs, reserve per GPU. Default: as published, else what the engine leaves free.",
 )
 @click.option("--resident", help="Format routed experts are held in, for example mxfp4 or int4-g32-bf16.")
 @click.option(
@@ -52,9 +50,8 @@ from k3repro.units import GIB, format_decimal, thousands
 @launch_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def budget(
-    model: str | None, headers: str | None, platform: str | None, nodes: int | None, heap: int | None,
-    overhead: int | None, resident: str | None, fixture_folder: Path | None, as_json: bool,
-    **given: Any,
+    model: str | None, headers: str | None, platform: str | None, heap: int | None, overhead: int | None,
+    resident: str | None, fixture_folder: Path | None, as_json: bool, **given: Any,
 ) -> None:  # fmt: skip
     """Every byte of a checkpoint by component, the layouts that hold it, and the KV pool it leaves.
 
@@ -66,6 +63,8 @@ def budget(
       k3repro budget --headers /models/Kimi-K3 --model kimi-k3 --platform mi325x --json
       k3repro budget --headers https://host/repo/resolve/main/model.safetensors.index.json
       k3repro budget --model kimi-k3 --platform mi300x --tp 4 --pool 30GiB --prefix-caching
+      k3repro budget --model Qwen3-30B-A3B/config.json --platform h100
+      k3repro budget --model kimi-k3 --platform h200 --tp 16 --pool 0.82GiB --max-model-len 29696
     """
     spec = _spec(model, headers)
     if fixture_folder is not None:
@@ -73,11 +72,12 @@ def budget(
         return
     checkpoint = _checkpoint(spec, headers, quiet=as_json)
     answer = _describe(checkpoint, spec)
-    terms = {"heap": HEAP if heap is None else heap, "overhead": OVERHEAD if overhead is None else overhead}
     if spec is None:
         answer |= {"layouts": [], "kv": None, "reason": "no config.json beside the headers; give --model"}
     else:
-        answer |= _plans(checkpoint, spec, platform, nodes, resident, terms, given | {"heap": heap})
+        answer |= _plans(
+            checkpoint, spec, platform, given | {"heap": heap, "overhead": overhead, "resident": resident}
+        )
     if as_json:
         emit(answer)
     else:
@@ -135,95 +135,106 @@ def _describe(checkpoint: Checkpoint, spec: Model | None) -> dict[str, Any]:
 
 
 def _plans(
-    checkpoint: Checkpoint, spec: Model, platform: str | None, nodes: int | None, resident: str | None,
-    terms: dict[str, int], given: dict[str, Any],
-) -> dict[str, Any]:  # fmt: skip
-    inventory = checkpoint.inventory
+    checkpoint: Checkpoint, spec: Model, platform: str | None, given: dict[str, Any]
+) -> dict[str, Any]:
     if platform is None:
-        found = {
-            item.name: smallest_pool(
-                spec, weights_of(inventory, spec, resident, platform=item), item, **terms
-            ).nodes_per_pool
-            for item in platforms()
-        }
-        return {"layouts": [], "kv": None, "smallest_nodes_per_pool": found}
-    launch = resolve(spec, platform, **given)
-    assert launch.platform is not None
-    _check_shape(launch, nodes, given)
-    weights = weights_of(inventory, spec, resident, platform=launch.platform)
+        return {"layouts": [], "kv": None, "smallest_nodes_per_pool": _smallest(checkpoint, spec, given)}
+    launch = resolve(spec, platform, checkpoint=checkpoint, **given)
+    assert launch.platform is not None and launch.terms is not None and launch.plan is not None
+    weights = weights_of(checkpoint.inventory, spec, given["resident"], platform=launch.platform)
+    terms = {"heap": launch.terms.heap, "overhead": launch.terms.overhead}
     smallest = smallest_pool(spec, weights, launch.platform, **terms)
-    count = nodes
-    if count is None:
-        count = launch.layout.decode_nodes if launch.layout else smallest.nodes_per_pool
-    plans = list(candidates(spec, weights, launch.platform, count, **terms))
-    shown = [plan for plan in plans if given.get("tp") in (None, plan.tp)]
+    shown = [launch.plan]
+    if given.get("tp") is None and launch.engine.pp == 1:
+        shown = list(candidates(spec, weights, launch.platform, launch.plan.nodes, **terms))
     return {
         "platform": launch.platform.name,
+        "terms": asdict(launch.terms),
         "resident_format": weights.resident_format,
         "smallest_nodes_per_pool": {launch.platform.name: smallest.nodes_per_pool},
-        "layouts": [plan.as_dict() for plan in shown],
-        "kv": _kv(launch, plans, given),
+        "layouts": [plan.as_dict() | {"starts": _starts(launch, plan)} for plan in shown],
+        "kv": _kv(launch),
+        "no_kv": launch.no_pool or None,
     }
 
 
-def _check_shape(launch: Launch, nodes: int | None, given: dict[str, Any]) -> None:
-    assert launch.platform is not None
-    if nodes is not None and nodes < 1:
-        raise UsageError(f"--nodes must be at least 1, not {nodes}")
-    sizes = tensor_parallel_sizes(launch.platform)
-    if given.get("tp") not in (None, *sizes):
-        raise UsageError(
-            f"TP{given['tp']} does not divide the {launch.platform.gpus_per_node} GPUs of a node",
-            fix=f"Choose {', '.join(map(str, sizes))}.",
+def _smallest(checkpoint: Checkpoint, spec: Model, given: dict[str, Any]) -> dict[str, int | None]:
+    """Nodes of the smallest pool on every platform; None where the most that are tried do not hold it."""
+    found: dict[str, int | None] = {}
+    for item in platforms():
+        layout = layout_for(spec.name, item.name)
+        terms = terms_of(
+            item, layout, utilization=given["utilization"], heap=given["heap"], overhead=given["overhead"]
         )
+        weights = weights_of(checkpoint.inventory, spec, given["resident"], platform=item)
+        try:
+            smallest = smallest_pool(spec, weights, item, heap=terms.heap, overhead=terms.overhead)
+        except InputError:
+            found[item.name] = None
+        else:
+            found[item.name] = smallest.nodes_per_pool
+    return found
 
 
-def _kv(launch: Launch, plans: list[Candidate], given: dict[str, Any]) -> dict[str, Any] | None:
-    """The KV pool of the launch: as given or published, else what the chosen layout leaves."""
-    pool, source = launch.pool, launch.sources["pool"]
-    if pool is None:
-        tp = given.get("tp") or next((plan.tp for plan in plans if plan.headroom_low > 0), None)
-        plan = next((plan for plan in plans if plan.tp == tp), None)
-        if plan is None or plan.headroom_low <= 0:
-            return None
-        launch = resolve(
-            launch.model, launch.platform.name if launch.platform else None, **given | {"tp": tp}
-        )
-        pool, source = plan.headroom_low, "headroom of the layout, doubtful tensors replicated"
+def _starts(launch: Launch, plan: Candidate) -> list[str] | None:
+    """Why the engine would not start in a layout with what is left there; None where nothing is left."""
+    if plan.verdict == "impossible" or plan.headroom_low <= 0 or launch.terms is None:
+        return None
+    tried = replace(launch, engine=replace(launch.engine, tp=plan.tp, dp=plan.dp))
+    own = launch.plan is not None and plan.tp == launch.plan.tp and launch.pool is not None
+    return list(tried.refusals(launch.pool if own and launch.pool is not None else plan.headroom_low))
+
+
+def _kv(launch: Launch) -> dict[str, Any] | None:
+    """The KV pool of the launch, what the engine will print about it, and why it would not start."""
+    if launch.pool is None:
+        return None
+    pool = launch.pool
     law = block_law(launch.model, launch.engine)
-    blocks = law.pool_blocks(pool)
-    length = launch.max_model_len or law.longest_at_run_time(pool) or 1
     # Refuses a pool without room for a single request, with the size that would do.
     n_max(launch.model, launch.engine, pool, 1)
-    tokens, concurrency = law.printed_tokens(blocks, length), law.concurrency(blocks, length)
-    return {
-        "block_tokens": law.block_tokens,
-        "pool_blocks": blocks,
-        "tokens": tokens,
+    length = launch.max_model_len or law.longest_at_run_time(pool) or 1
+    kv = _printed(law, pool, length)
+    return kv | {
         "max_request_tokens": law.longest_at_run_time(pool),
         "startup_max_model_len": law.longest_at_startup(pool),
         "starts": law.starts(pool, length),
+        "refusals": list(launch.refusals(pool)),
         "max_model_len": length,
-        "concurrency": concurrency,
-        "pool_bytes": pool,
-        "pool_source": source,
-        "room": _room(launch, plans, pool, heap=given.get("heap")),
-        "lines": print_kv_lines(tokens, length, concurrency, version=launch.engine.version),
+        "pool_bytes": int(pool),
+        "pool_source": launch.sources["pool"],
+        "pool_blocks_if_rounded": _if_rounded(law, pool),
+        "room": _room(launch, pool),
         "terms": law.terms(),
         "launch": launch.as_dict(),
     }
 
 
-def _room(launch: Launch, plans: list[Candidate], pool: int, *, heap: int | None) -> dict[str, Any] | None:
-    """Whether the pool fits beside the weights: with the heap as given, else as published for the launch."""
-    plan = next((plan for plan in plans if plan.tp == launch.engine.tp), None)
-    if plan is None:
+def _printed(law: BlockLaw, pool: int, length: int) -> dict[str, Any]:
+    blocks = law.pool_blocks(pool)
+    tokens, concurrency = law.printed_tokens(blocks, length), law.concurrency(blocks, length)
+    return {
+        "block_tokens": law.block_tokens,
+        "pool_blocks": blocks,
+        "tokens": tokens,
+        "concurrency": concurrency,
+        "lines": print_kv_lines(tokens, length, concurrency, version=law.engine.version),
+    }
+
+
+def _if_rounded(law: BlockLaw, pool: int) -> list[int] | None:
+    """Every number of blocks that a pool printed as "x.yz GiB" may have, where it was given so."""
+    printed = getattr(pool, "printed_gib", None)
+    return None if printed is None else [*blocks_of_gib(law, printed)]
+
+
+def _room(launch: Launch, pool: int) -> dict[str, Any] | None:
+    """Whether the pool fits beside the weights, on the fullest stage."""
+    if launch.plan is None or launch.terms is None:
         return None
-    if heap is None:
-        heap = (launch.layout and launch.layout.heap_bytes) or plan.heap
-    low, high = (room + plan.heap - heap for room in (plan.headroom_low, plan.headroom_high))
+    low, high = launch.plan.headroom_low, launch.plan.headroom_high
     verdict = "yes" if pool <= low else "tight" if pool <= high else "no"
-    return {"fits": verdict, "low": low, "high": high, "heap": heap}
+    return {"fits": verdict, "low": low, "high": high, "heap": launch.terms.heap}
 
 
 def _gib(value: int) -> str:
@@ -250,35 +261,45 @@ def _show(answer: dict[str, Any]) -> None:
         console.print(f"finding: {finding}", style="yellow", markup=False)
     if answer.get("smallest_nodes_per_pool"):
         for name, count in answer["smallest_nodes_per_pool"].items():
-            console.print(f"smallest pool on {name}: {count} node(s)", markup=False)
+            told = "more than 64 nodes" if count is None else f"{count} node(s)"
+            console.print(f"smallest pool on {name}: {told}", markup=False)
     if answer["layouts"]:
         console.print(_layout_table(answer))
         for plan in answer["layouts"]:
-            console.print(f"TP{plan['tp']}xDP{plan['dp']} {plan['verdict']}: {plan['reason']}", markup=False)
+            console.print(f"{_name(plan)} {plan['verdict']}: {plan['reason']}", markup=False)
+            for refusal in plan["starts"] or ():
+                console.print(f"  would not start: {refusal}", markup=False, highlight=False)
+        console.print(f"heap and overhead: {answer['terms']['basis']}", markup=False)
     if answer["kv"]:
         _show_kv(console, answer["kv"])
+    elif answer.get("no_kv"):
+        console.print(f"no KV pool: {answer['no_kv']}", markup=False)
     if "reason" in answer:
         console.print(answer["reason"], markup=False)
+
+
+def _name(plan: dict[str, Any]) -> str:
+    return f"TP{plan['tp']}" + (f"xPP{plan['pp']}" if plan["pp"] > 1 else "") + f"xDP{plan['dp']}"
 
 
 def _layout_table(answer: dict[str, Any]) -> Table:
     gpu = answer["layouts"][0]["per_gpu"]
     title = (
         f"{answer['platform']}: GiB per GPU; HBM {_gib(gpu['hbm'])}, heap {_gib(gpu['heap'])}, "
-        f"overhead {_gib(gpu['overhead'])}; experts as {answer['resident_format']}"
+        f"overhead {_gib(gpu['overhead'])}; experts held as {answer['resident_format']}"
     )
     table = Table(title=title)
-    table.add_column("layout")
-    for column in ("experts", "dense, sharded", "or whole", "KV left", "at least", "experts as on disk"):
+    table.add_column("layout", no_wrap=True)
+    for column in ("experts", "dense, sharded", "or whole", "KV left", "at least", "if as stored"):
         table.add_column(column, justify="right")
-    table.add_column("verdict")
+    table.add_column("verdict", no_wrap=True)
     for plan in answer["layouts"]:
         gpu, left = plan["per_gpu"], plan["kv_headroom"]
         sizes = (
             gpu["experts_resident"], gpu["dense_sharded"], gpu["dense_replicated"],
             left["high"], left["low"], left["on_disk_format"],
         )  # fmt: skip
-        name = f"TP{plan['tp']}xDP{plan['dp']}"
+        name = _name(plan)
         table.add_row(name, *(format_decimal(size / GIB, 1) for size in sizes), plan["verdict"])
     return table
 
@@ -300,7 +321,9 @@ def _show_kv(console: Console, kv: dict[str, Any]) -> None:
             f"the pool {verdict}: {_gib(kv['pool_bytes'])} GiB, and {_gib(room['high'])} GiB are left {only} "
             f"(heap {_gib(room['heap'])} GiB)"
         )
-    if not kv["starts"]:
-        lines.append(f"it will not start at max_model_len {thousands(kv['max_model_len'])}")
+    if kv["pool_blocks_if_rounded"]:
+        low, high = kv["pool_blocks_if_rounded"][0], kv["pool_blocks_if_rounded"][-1]
+        lines.append(f"a size rounded to those digits means {low} to {high} blocks")
+    lines += [f"it would not start: {refusal}" for refusal in kv["refusals"]]
     for line in lines:
         console.print(line, markup=False, highlight=False)

@@ -4,7 +4,7 @@ from k3repro.spec._attention import Gdn, Gqa, Kda, Mamba2, Mla
 from k3repro.spec._catalog import load_model, models
 from k3repro.spec._config import model_from, model_of_config
 from k3repro.spec._engine_rules import EngineRule, engine_rules, judge, model_facts
-from k3repro.spec._layout import Layout, WallConstants, layout_for, layouts, load_layout
+from k3repro.spec._layout import Layout, WallConstants, layout_for, layouts, load_layout, stage_layers
 from k3repro.spec._model import Indexer, Model, Moe, Stated, Vision
 from k3repro.spec._platform import Platform, load_platform, platforms
 from k3repro.spec._vocabulary import vocabulary
@@ -36,5 +36,6 @@ __all__ = [
     "model_of_config",
     "models",
     "platforms",
+    "stage_layers",
     "vocabulary",
 ]

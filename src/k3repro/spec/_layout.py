@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from k3repro.errors import SpecError
-from k3repro.spec._document import Document, all_documents, load_document
+from k3repro.spec._document import Document, all_documents, load_document, made
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +89,11 @@ def layout_of(document: Document) -> Layout:
         SpecError: a missing or unknown field, or ranks that do not agree.
     """
     wall = document.section("wall")
-    try:
-        layout = Layout(
-            wall=WallConstants(**wall) if wall else None,
-            **document.head_fields(),
-            **document.section("layout"),
-            sources=document.sources,
-            unknown=document.unknown,
-        )
-    except TypeError as error:
-        raise SpecError(f"fields do not make a layout: {error}", where=document.where) from None
+    fields = {**document.head_fields(), **document.section("layout"), "wall": None}
+    if wall:
+        fields["wall"] = made(WallConstants, wall, document.where, "wall")
+    fields |= {"sources": document.sources, "unknown": document.unknown}
+    layout = made(Layout, fields, document.where, "layout")
     if layout.ep not in (1, layout.tp * layout.dp):
         raise SpecError(f"EP{layout.ep} is not TP{layout.tp} x DP{layout.dp}", where=document.where)
     return layout
@@ -124,3 +119,18 @@ def layout_for(model: str, platform: str) -> Layout | None:
     return next(
         (layout for layout in layouts() if (layout.model, layout.platform) == (model, platform)), None
     )
+
+
+def stage_layers(layers: int, stages: int) -> list[range]:
+    """The engine's split over pipeline stages: a remainder goes to the later, but not the last, stages.
+
+    Raises:
+        SpecError: more stages than layers.
+    """
+    if stages > layers:
+        raise SpecError(f"PP{stages} has more stages than the model has layers ({layers})")
+    counts = [layers // stages] * stages
+    for extra in range(layers % stages):
+        counts[-2 - extra] += 1
+    starts = [sum(counts[:stage]) for stage in range(stages)]
+    return [range(start, start + count) for start, count in zip(starts, counts, strict=True)]

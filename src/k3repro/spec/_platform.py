@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
-from k3repro.errors import SpecError
-from k3repro.spec._document import Document, all_documents, load_document
+from k3repro.spec._document import Document, all_documents, load_document, made
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +41,13 @@ def platform_of(document: Document) -> Platform:
     Raises:
         SpecError: a missing or unknown field.
     """
-    try:
-        return Platform(
-            **document.head_fields(),
-            **document.section("platform"),
-            sources=document.sources,
-            unknown=document.unknown,
-        )
-    except TypeError as error:
-        raise SpecError(f"fields do not make a platform: {error}", where=document.where) from None
+    fields = {**document.head_fields(), **document.section("platform")}
+    return made(
+        Platform,
+        fields | {"sources": document.sources, "unknown": document.unknown},
+        document.where,
+        "platform",
+    )
 
 
 @cache

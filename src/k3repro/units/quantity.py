@@ -26,13 +26,15 @@ def _parse(text: str, units: dict[str, int], noun: str, examples: str) -> int:
     if match is None or unit not in units:
         raise InputError(f"{text!r} is not a {noun}", fix=f"Write it like {examples}.")
     exact = Decimal(match.group(1).replace(",", "").replace("_", "")) * units[unit]
-    if exact != exact.to_integral_value():
+    if exact != exact.to_integral_value() and not unit.endswith("IB"):
         raise InputError(f"{text!r} is not a whole {noun}", fix=f"Write it like {examples}.")
     return int(exact)
 
 
 def parse_bytes(text: str) -> int:
     """A byte count: ``40GB`` (10**9), ``16GiB`` (2**30), ``13e9``; not ``40Gb``, which is bits.
+
+    A size in KiB, MiB or GiB as an engine prints it (``0.82GiB``) is rounded down to whole bytes.
 
     Raises:
         InputError: unknown unit, bits, negative or fractional bytes.
