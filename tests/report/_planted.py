@@ -131,7 +131,7 @@ END = "</article>"
 # Places inside bound elements: they need a page that has some.
 BOUND = frozenset({
     "table caption", "bound cell", "bound header", "figure caption", "bound value", "static drawing", "chart title",
-    "axis title", "chart description", "chart data", "chart layer", "quoted code", "hover card",
+    "axis title", "chart description", "chart data", "chart layer", "quoted code",
 })  # fmt: skip
 PLACES: dict[str, Plant] = {
     "paragraph": _before(END, "<p>It takes TOKEN here.</p>"),
@@ -168,7 +168,6 @@ PLACES: dict[str, Plant] = {
     "chart data": _spec(lambda spec, token: spec["datasets"]["rows"][0].update(wall_s=token)),
     "chart layer": _spec(lambda spec, token: spec.update(encoding={"text": {"value": token}})),
     "quoted code": _inside(r"<code data-source[^>]*>"),
-    "hover card": _inside(r'class="k3-provenance">[^<]*?-- title: '),
     "theme text": _inside(r'<script id="__config"[^>]*>.*?"clipboard.copied":"'),
     "entities": _entities,
     "split by markup": _split,

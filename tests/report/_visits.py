@@ -82,6 +82,7 @@ def tour(browser: Any, root: Path, pages: list[str], views: list[str], axe: str 
             page.evaluate(
                 "(scheme) => document.body.setAttribute('data-md-color-scheme', scheme)", SCHEMES[scheme]
             )
+            page.evaluate("globalThis.k3Figures && globalThis.k3Figures.drawAll().then(() => null)")
             try:
                 page.wait_for_function(READY, timeout=30_000)
             except Exception:

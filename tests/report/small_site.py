@@ -43,6 +43,12 @@ SELECT seal, CASE WHEN osl < 100 THEN 'Prefill' ELSE 'Decode' END AS act,
   CASE WHEN osl < 100 THEN 'The prompt is read.' ELSE 'Tokens are written.' END AS caption, wall_s, osl
 FROM sweep_waves WHERE tier = 'simulated' ORDER BY osl
 """,
+    "long": """-- title: Every wave beside every other
+-- column badge: {kind = "badge"}
+SELECT a.seal, a.osl AS osl, b.osl AS other_osl, CASE WHEN a.osl < b.osl THEN 'shorter' ELSE 'longer' END AS badge,
+  a.wall_s AS wall_s, b.wall_s AS other_wall_s, a.n AS waves, b.n AS other_waves, a.wall_s + b.wall_s AS both_s
+FROM sweep_waves a, sweep_waves b WHERE a.tier = 'simulated' AND b.tier = 'simulated' ORDER BY a.osl, b.osl
+""",
     "nothing": """-- title: Nothing yet
 -- empty: no cluster has run this probe
 SELECT seal, osl FROM sweep_waves WHERE osl < 0 ORDER BY osl
@@ -84,6 +90,15 @@ description: Steps and switches.
 {{ journey("bars", "steps", caption="A wave, step by step.", description="Bars that grow.") }}
 
 {{ figure("wall", "steps", caption="The same waves.", description="A line that rises.", switches=["filter:act", "facet:act", "log:x", "log:y"]) }}
+"""
+LONG = """---
+title: Long and wide
+description: More rows than a screen, more columns than fit.
+---
+
+# Long and wide
+
+{{ table("long", caption="Every wave beside every other.") }}
 """
 PAGE = """---
 title: The wall law
@@ -163,4 +178,5 @@ def write_site(root: Path) -> Site:
     (root / "figures" / "wall.py").write_text(FIGURE, "utf-8")
     (root / "figures" / "bars.py").write_text(BARS, "utf-8")
     (root / "pages" / "journey.md").write_text(JOURNEY, "utf-8")
+    (root / "pages" / "long.md").write_text(LONG, "utf-8")
     return Site(root)

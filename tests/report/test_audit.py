@@ -72,7 +72,6 @@ PLACES = {
     "head of a column": r'(<th scope="col"[^>]*>)([^<]+)()',
     "tier of a table": r'(<tbody data-artifacts="[0-9a-f]*" data-tier=")([^"]*)()',
     "artifacts of a table": r'(<tbody data-artifacts=")([0-9a-f]*)()',
-    "hover SQL": r'(class="k3-provenance">.*?osl)( FROM)()',
     "shown SQL": r"(<code data-source[^>]*>.*?)(title: )()",
     "footer head": r'(<data class="k3-digest" value="[0-9a-f]*"><code>)([0-9a-f]*)()',
 }

@@ -13,7 +13,7 @@ import pytest
 
 pytestmark = pytest.mark.browser
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-PAGES = ("index.html", "wall-law.html", "artifacts.html", "journey.html")
+PAGES = ("index.html", "wall-law.html", "artifacts.html", "journey.html", "long.html")
 VIEWS = [(scheme, width) for scheme in ("light", "dark") for width in (1280, 390)]
 
 
@@ -41,14 +41,18 @@ def expect(locator: Any) -> Any:
     return waiting(locator)
 
 
-def visit(browser: Any, url: str, scheme: str = "light", width: int = 1280) -> tuple[Any, list[str]]:
+def visit(
+    browser: Any, url: str, scheme: str = "light", width: int = 1280, *, live: bool = True
+) -> tuple[Any, list[str]]:
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page, heard = context.new_page(), []
     page.on("console", lambda message: heard.append(f"{message.type}: {message.text}"))
     page.on("pageerror", lambda error: heard.append(str(error)))
     page.on("request", lambda request: heard.append(request.url) if outside(request.url) else None)
     page.goto(url)
-    if page.locator(".k3-figure").count():
+    if live and page.locator(".k3-figure").count():
+        page.wait_for_selector(".k3-explore, .vega-embed", state="attached")
+        page.evaluate("globalThis.k3Figures.drawAll().then(() => null)")
         expect(page.locator(".vega-embed svg .role-axis-label").first).to_be_attached()
     return page, heard
 
@@ -68,7 +72,6 @@ def test_every_page_is_quiet_and_fits(browser: Any, built: Path, name: str, sche
 
 def test_charts_follow_the_colour_scheme_without_leaving_views(browser: Any, built: Path) -> None:
     page, heard = visit(browser, (built / "wall-law.html").as_uri())
-    page.wait_for_selector(".vega-embed .role-axis-label text", state="attached")
     light = page.evaluate("document.querySelector('.vega-embed .role-axis-label text').getAttribute('fill')")
     page.click("label[title='Switch to dark']")
     expect(page.locator(".vega-embed .role-axis-label text").first).not_to_have_attribute("fill", light)
@@ -97,8 +100,8 @@ def test_the_card_says_what_the_value_is(browser: Any, built: Path, way: str) ->
     card.wait_for(state="visible")
     text = card.inner_text()
     assert value.get_attribute("value") in text and "simulated" in text and "sweep.wall_s" in text
-    assert "k3repro artifacts sql" in text and "640" in text
-    assert "SELECT seal, osl" in card.locator("pre").first.text_content()
+    assert "k3repro artifacts sql" in text and "640" in text and "Wall time by reply length" in text
+    assert "SELECT seal, osl" in card.locator("pre").last.text_content()
     page.keyboard.press("Escape")
     card.wait_for(state="hidden")
     assert heard == []
@@ -142,6 +145,71 @@ def test_a_journey_plays_pauses_and_steps(browser: Any, built: Path) -> None:
     assert page.locator(".k3-player").is_hidden()
     assert heard == []
     page.context.close()
+
+
+def test_a_drawing_stays_still_until_a_reader_points_at_it(browser: Any, built: Path) -> None:
+    page, heard = visit(browser, (built / "wall-law.html").as_uri(), live=False)
+    assert page.locator(".vega-embed").count() == 0 and page.locator(".k3-static svg").first.is_visible()
+    page.locator(".k3-chart").first.hover()
+    expect(page.locator(".vega-embed svg .role-axis-label").first).to_be_attached()
+    page.locator(".vega-embed .mark-symbol path").first.hover(force=True)
+    tip = page.locator("#vg-tooltip-element.visible")
+    expect(tip).to_contain_text("Reply length (tokens)")
+    assert "Wall time (s)" in tip.inner_text() and heard == []
+    page.context.close()
+
+
+def test_a_phone_draws_its_charts_at_its_own_width(browser: Any, built: Path) -> None:
+    page, _ = visit(browser, (built / "wall-law.html").as_uri(), width=390, live=False)
+    page.locator(".k3-chart").first.scroll_into_view_if_needed()
+    expect(page.locator(".vega-embed svg").first).to_be_attached()
+    assert page.evaluate("document.querySelector('.vega-embed svg').getAttribute('width') <= 390")
+    page.context.close()
+
+
+def test_a_long_table_unfolds_sorts_and_filters_whole(browser: Any, built: Path) -> None:
+    page, heard = visit(browser, (built / "long.html").as_uri())
+    rows = page.locator("table.k3-grid tbody tr:visible")
+    assert rows.count() == 15 and page.evaluate("window.k3Behind") is not None, (
+        "badges beyond the screen are known"
+    )
+    page.get_by_role("button", name="Show all 25 rows").click()
+    expect(rows).to_have_count(25)
+    assert page.locator("table.k3-grid td[tabindex]").count() == 25 * 7
+    assert page.locator("th:visible").count() == 7
+    page.get_by_role("button", name="More columns").click()
+    assert page.locator("th:visible").count() == 8
+    page.get_by_role("button", name="shorter").click()
+    expect(rows).to_have_count(10)
+    assert heard == []
+    page.context.close()
+
+
+def test_sorting_and_searching_a_long_table_take_all_its_rows(browser: Any, built: Path) -> None:
+    page, _ = visit(browser, (built / "long.html").as_uri())
+    page.locator("th button").first.click()
+    expect(page.locator("table.k3-grid tbody tr")).to_have_count(25)
+    page.goto((built / "long.html").as_uri() + "?q=2,048")
+    expect(page.locator("table.k3-grid tbody tr:visible")).to_have_count(9)
+    page.context.close()
+
+
+def test_the_card_on_a_phone_leaves_the_page_in_sight_and_closes(browser: Any, built: Path) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page = context.new_page()
+    page.goto((built / "wall-law.html").as_uri())
+    page.locator("data.k3-value").first.tap()
+    card = page.locator("#k3-card")
+    card.wait_for(state="visible")
+    assert card.bounding_box()["height"] < 844 * 0.45
+    small = page.evaluate(
+        "[...document.querySelectorAll('#k3-card :is(button, summary)')].filter(e => e.checkVisibility())"
+        ".map(e => e.getBoundingClientRect()).filter(b => b.height < 43.5).length"
+    )
+    assert small == 0
+    card.get_by_role("button", name="Close").tap()
+    card.wait_for(state="hidden")
+    context.close()
 
 
 def test_tables_sort_by_machine_values(browser: Any, built: Path) -> None:

@@ -78,7 +78,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
     root = tmp_path_factory.mktemp("console") / "site"
     root.mkdir()
     site = write_site(root)
-    for page in ("wall-law.md", "journey.md"):
+    for page in ("wall-law.md", "journey.md", "long.md"):
         (site.pages / page).unlink()
     (site.pages / "index.md").write_text(
         "---\ntitle: Home\ndescription: Nothing.\n---\n\n# Home\n\n[artifacts](artifacts.md)\n", "utf-8"

@@ -177,7 +177,6 @@ CHECKS = {
     "_compare": ("bound value", lambda self, element, *_, **__: self.bound.add(element)),
     "_spec_problem": ("chart title", lambda self, *_: ""),
     "_source": ("quoted code", lambda self, element: self.bound.add(element)),
-    "_provenance": ("hover card", lambda self, script: None),
 }
 
 

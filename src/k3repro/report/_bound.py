@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from k3repro.errors import K3Error
+from k3repro.report._behind import behind_text, result_seals
 from k3repro.report._calculator import calculator_html
 from k3repro.report._console import console_html
 from k3repro.report._figures import chart_rows, cited_seals, svg_of
@@ -18,12 +19,11 @@ from k3repro.report._grammar import Grammar
 from k3repro.report._html import fragment, same_bytes, shape
 from k3repro.report._journey import steps_html
 from k3repro.report._markup import sha256
-from k3repro.report._pages import artifact_facts, result_seals
 from k3repro.report._sources import Sources, rows_digest
 from k3repro.report._spec import refuse_nan, spec_problems
 from k3repro.report._switches import switches_of
-from k3repro.report._tables import table_html
-from k3repro.report._tree import tree_html
+from k3repro.report._tables import further_rows, table_html
+from k3repro.report._tree import further_nodes, tree_html
 from k3repro.report._values import relation_badge, value_html
 from k3repro.report._withdrawn import withdrawn_items
 from k3repro.store import Store
@@ -63,6 +63,7 @@ class PageCheck:
     values: int = 0
     seals: set[str] = field(default_factory=set)
     quoted: set[str] = field(default_factory=set)
+    further: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def base(self) -> str:
@@ -83,7 +84,6 @@ class PageCheck:
             ("//div[contains(@class,'k3-console')]", self._console),
             ("//script[contains(@class,'k3-laws') or contains(@class,'k3-console-data')]", self._inside),
             ("//figure[contains(@class,'k3-figure')]", self._figure),
-            ("//script[contains(@class,'k3-provenance')]", self._provenance),
         ]
         for path, check in checks:
             for element in self.root.xpath(path):
@@ -135,14 +135,10 @@ class PageCheck:
         self._count(query, 1)
 
     def _table(self, table: Any) -> None:
-        query, columns = table.attrib["data-query"], table.get("data-columns")
-        html = table_html(
-            self.sources,
-            query,
-            where=_where(table),
-            columns=columns.split() if columns else None,
-            base=self.base,
-        )
+        query, options = table.attrib["data-query"], self._options(table)
+        html = table_html(self.sources, query, **options)
+        rest = further_rows(self.sources, query, **options)
+        self._further(table, rest)
         expected = fragment(html.replace("{caption}", "", 1))
         captions = table.findall("caption")
         self._compare(table, expected, "table", skip="caption")
@@ -152,19 +148,28 @@ class PageCheck:
             self.bound.update(child for child in table if child.tag != "caption")
         if len(captions) > 1:
             self._find(table, "more than one caption")
-        self._count(query, len(table.xpath(".//td[@data-value]")))
+        folded = sum(row.count(" data-value=") for row in rest)
+        self._count(query, len(table.xpath(".//td[@data-value]")) + folded)
 
     def _tree(self, element: Any) -> None:
-        query, columns = element.attrib["data-query"], element.get("data-columns")
-        html = tree_html(
-            self.sources,
-            query,
-            where=_where(element),
-            columns=columns.split() if columns else None,
-            base=self.base,
-        )
+        query, options = element.attrib["data-query"], self._options(element)
+        html = tree_html(self.sources, query, **options)
+        self._further(element, further_nodes(self.sources, query, **options))
         self._compare(element, fragment(html), "tree")
         self._count(query, len(element.xpath(".//li")))
+
+    def _options(self, element: Any) -> dict[str, Any]:
+        columns = element.get("data-columns")
+        return {
+            "where": _where(element),
+            "columns": columns.split() if columns else None,
+            "base": self.base,
+        }
+
+    def _further(self, element: Any, rows: list[str]) -> None:
+        """Rows that the page's data file owes this table, under the id it stands in."""
+        if rows:
+            self.further[element.xpath("ancestor-or-self::*[@id][1]")[0].get("id")] = rows
 
     def _steps(self, element: Any) -> None:
         query = element.attrib["data-query"]
@@ -274,19 +279,15 @@ class PageCheck:
         if not any(parent in self.bound for parent in script.iterancestors()):
             self._find(script, "data outside of what its artifacts give")
 
-    def _provenance(self, script: Any) -> None:
-        data = json.loads(script.text or "")
-        queries = sorted(data["queries"])
-        seals = sorted({seal for name in queries for seal in result_seals(self.sources, name)})
-        expected = {
-            "queries": {name: self.sources.result(name).query.sql for name in queries},
-            "artifacts": {seal: artifact_facts(self.sources, seal) for seal in seals},
-            "base": self.base,
-        }
-        if data == expected:
-            self.bound.add(script)
-        else:
-            self._find(script, "the provenance behind the hover cards is not what the artifacts say")
+    def behind(self) -> str:
+        """The page's data file as its artifacts give it: SQL, facts of artifacts, further rows."""
+        queries = {str(name) for name in self.root.xpath("//@data-query")}
+        known = {name for name in queries if name in self.sources.queries}
+        try:
+            return behind_text(self.sources, self.base, known, self.further)
+        except K3Error as error:
+            self._find(self.root, error.what, error.fix)
+            return ""
 
     def _count(self, query: str, values: int) -> None:
         self.values += values

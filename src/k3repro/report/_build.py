@@ -192,6 +192,8 @@ def _ship(
         _files.write_changed(staging / "data" / f"{name}.parquet", parquet_of(sources, name))
     for name, text in sorted(shipped.sources.items()):
         _files.write_changed(staging / "sources" / name, text)
+    for name, text in sorted(shipped.behind.items()):
+        _files.write_changed(staging / name, text)
     for seal in sorted(_with_inputs(shipped.seals, sealed, sources)):
         _files.copy_file(sealed[seal].path, staging / _inside(store, sealed[seal]))
     for path in sorted((store.root / "ledger").glob("*.json")):

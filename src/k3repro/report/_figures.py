@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from k3repro.errors import GateFailed, InputError, MissingExtra
+from k3repro.report._dress import dress
 from k3repro.report._files import write_changed
 from k3repro.report._markup import attributes, canonical_json, escape, script_json, sha256
 from k3repro.report._site import study_files
@@ -30,6 +31,7 @@ __all__ = [
     "Drawer",
     "Drawings",
     "draw",
+    "figure_columns",
     "figure_html",
     "keep_drawings",
     "load_figure",
@@ -113,6 +115,7 @@ def draw(
     spec: dict[str, Any] = chart if isinstance(chart, dict) else chart.to_dict()
     refuse_nan(spec, place)
     spec.pop("config", None)
+    dress(spec, result.query, rows)
     spec = bind_data(spec, rows, place)
     spec["description"] = description or spec.get("description", "")
     if not spec["description"]:
@@ -134,7 +137,7 @@ def draw(
 
 def chart_rows(result: Result, where: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     """The rows a chart draws: the query's without seals (they stand in `usermeta`)."""
-    keep = [name for name in result.columns if "seal" not in name.split("_")]
+    keep = figure_columns(result, where)
     rows = [{name: row[name] for name in keep} for row in result.select(where)]
     for row in rows:
         if any(isinstance(value, int) and abs(value) > 2**53 for value in row.values()):
@@ -144,6 +147,11 @@ def chart_rows(result: Result, where: Mapping[str, Any] | None) -> list[dict[str
                 fix="Cast it in SQL.",
             )
     return rows
+
+
+def figure_columns(result: Result, where: Mapping[str, Any] | None) -> list[str]:
+    """The columns of the table under a figure: all that a chart may draw; none where there is no row."""
+    return [name for name in result.columns if "seal" not in name.split("_")] if result.select(where) else []
 
 
 def cited_seals(sources: Sources, result: Result, where: Mapping[str, Any] | None, place: str) -> list[str]:
@@ -260,7 +268,7 @@ def figure_html(
     if not result.select(where):
         return empty_html(result.query.empty, caption)
     spec = draw(sources, name, query, drawer, where, description, switches)
-    columns = list(spec["datasets"]["rows"][0])
+    columns = figure_columns(result, where)
     table = table_html(sources, query, where=where, columns=columns, base=base).replace("{caption}", "")
     ident = block_id("f", query, where, name)
     kind = "k3-figure k3-journey" if steps else "k3-figure"

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import yaml  # type: ignore[import-untyped]
 
 from k3repro.errors import GateFailed, InputError, MissingExtra
+from k3repro.report._dress import DARK, palette_css
 from k3repro.report._figures import theme
 from k3repro.report._markup import canonical_json, script_json
 from k3repro.report._site import Site
@@ -61,7 +62,10 @@ def package_assets() -> dict[str, bytes | str]:
     files: dict[str, bytes | str] = {
         f"assets/k3/{name}": package.joinpath(name).read_bytes() for name in _ASSETS
     }
-    files["assets/k3/theme.js"] = f"window.k3Theme={canonical_json(theme())};\n"
+    files["assets/k3/theme.js"] = (
+        f"window.k3Theme={canonical_json(theme())};\nwindow.k3Dark={canonical_json(DARK)};\n"
+    )
+    files["assets/k3/palette.css"] = palette_css()
     files["assets/k3/vega.js"] = vega_bundle()
     return files
 
@@ -100,7 +104,7 @@ def configuration(
     config["docs_dir"], config["use_directory_urls"] = "docs", False
     config["theme"]["custom_dir"] = str(site.root / "overrides")
     config.setdefault("extra", {})["k3_heads"] = list(heads)
-    config["extra_css"] = ["assets/k3/k3.css"]
+    config["extra_css"] = ["assets/k3/k3.css", "assets/k3/palette.css"]
     config["extra_javascript"] = ["assets/k3/theme.js", "assets/k3/k3.js"]
     text: str = yaml.safe_dump(config, sort_keys=True, allow_unicode=True)
     return text

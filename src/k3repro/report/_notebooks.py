@@ -61,7 +61,7 @@ def _render(path: Path, page: Page, figures: Callable[[str], Drawer]) -> tuple[s
             error.where = f"{path.name}, cell {number} ({error.where})"
             raise
     head = f"---\ntitle: {json.dumps(title, ensure_ascii=False)}\n---\n\n# {escape(title)}\n\n{_LEAD}\n\n"
-    return title, head + "\n\n".join(parts) + page.provenance() + "\n"
+    return title, page.finish(head + "\n\n".join(parts))
 
 
 _LEAD = (

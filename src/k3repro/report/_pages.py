@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,19 +12,22 @@ from urllib.parse import quote
 import jinja2
 
 from k3repro.errors import InputError, K3Error
+from k3repro.report._behind import behind_name, behind_text, queries_in, result_seals
 from k3repro.report._calculator import calculator_html
 from k3repro.report._csv import rows_csv
-from k3repro.report._evidence import confirmations, evidence_of
-from k3repro.report._figures import Drawer, empty_html, figure_html, load_figure
+from k3repro.report._evidence import confirmations
+from k3repro.report._figures import Drawer, empty_html, figure_columns, figure_html, load_figure
 from k3repro.report._journey import steps_html
-from k3repro.report._markup import attributes, escape, printable, script_json, sha256
+from k3repro.report._markup import attributes, escape, printable, sha256
 from k3repro.report._site import Site
 from k3repro.report._sources import Sources
-from k3repro.report._tables import block_id, table_html
-from k3repro.report._tree import tree_html
+from k3repro.report._tables import block_id, further_rows, table_html
+from k3repro.report._tree import further_nodes, tree_html
 from k3repro.report._values import badge, relation_badge, value_html
 
 __all__ = ["Page", "Shipped", "render_page"]
+
+_ID = re.compile(r' id="([^"]+)"')
 
 
 @dataclass
@@ -33,6 +37,7 @@ class Shipped:
     queries: set[str] = field(default_factory=set)
     seals: set[str] = field(default_factory=set)
     sources: dict[str, str] = field(default_factory=dict)  # path below sources/ -> text
+    behind: dict[str, str] = field(default_factory=dict)  # data files of pages by their path
 
 
 @dataclass
@@ -43,7 +48,7 @@ class Page:
     site: Site
     sources: Sources
     shipped: Shipped
-    used: set[str] = field(default_factory=set)
+    further: dict[str, list[str]] = field(default_factory=dict)  # rows beyond a screen, by their table's id
     seen: dict[str, int] = field(default_factory=dict)
     template: str = ""  # the file it was made from, where that is another
     row: Mapping[str, Any] | None = None  # the row of `each` that it is about
@@ -81,7 +86,10 @@ class Page:
             links = self.downloads(query)
             return f'<div class="k3-table" id="{ident}"><div class="k3-scroll">{table}</div>{links}</div>'
 
-        return self._block(self._use(query, build))
+        built = self._use(query, build)
+        return self._block(
+            built, further_rows(self.sources, query, where=where, columns=columns, base=self.base)
+        )
 
     def tree(
         self,
@@ -101,7 +109,10 @@ class Page:
             link = f'<a class="k3-permalink" href="#{escape(quote(ident))}" title="Link to this">#</a>'
             return f'<div class="k3-block"{attributes({"id": ident})}>{link}{drawn}</div>'
 
-        return self._block(self._use(query, build))
+        built = self._use(query, build)
+        return self._block(
+            built, further_nodes(self.sources, query, where=where, columns=columns, base=self.base)
+        )
 
     def rows(self, query: str, where: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         """The rows of a query, to loop over; a number of theirs still has to be shown by a call."""
@@ -131,7 +142,7 @@ class Page:
                 data_link=self.downloads(query), base=self.base,
             )  # fmt: skip
 
-        return self._block(self._use(query, build))
+        return self._figure(query, where, self._use(query, build))
 
     def journey(
         self,
@@ -152,7 +163,15 @@ class Page:
                 base=self.base, steps=steps_html(self.sources, query, where=where, base=self.base),
             )  # fmt: skip
 
-        return self._block(self._use(query, build))
+        return self._figure(query, where, self._use(query, build))
+
+    def _figure(self, query: str, where: Mapping[str, Any] | None, built: str) -> str:
+        """A figure, and the rows of its table beyond the first."""
+        columns = figure_columns(self.sources.result(query), where)
+        rest = (
+            further_rows(self.sources, query, where=where, columns=columns, base=self.base) if columns else []
+        )
+        return self._block(built, rest)
 
     def calculator(self, query: str) -> str:
         """`{{ calculator("calculator") }}`, alone on its line: a form answered live."""
@@ -206,26 +225,20 @@ class Page:
     def downloads(self, query: str) -> str:
         """Links to the rows and to the SQL of a query."""
         return (
-            f'<p class="k3-source-links"><a href="{self.base}data/{query}.csv" download>CSV</a>'
+            f'<p class="k3-source-links"><span>All rows:</span>'
+            f'<a href="{self.base}data/{query}.csv" download>CSV</a>'
             f'<a href="{self.base}data/{query}.parquet" download>Parquet</a>'
             f'<a href="{self.base}queries/{query}.sql">SQL</a></p>'
         )
 
-    def provenance(self) -> str:
-        """What the hover cards of this page read: SQL by query, facts by artifact."""
-        if not self.used:
-            return ""
-        seals = sorted({seal for name in self.used for seal in result_seals(self.sources, name)})
-        data = {
-            "queries": {name: self.sources.result(name).query.sql for name in sorted(self.used)},
-            "artifacts": {seal: artifact_facts(self.sources, seal) for seal in seals},
-            "base": self.base,
-        }
-        return f'\n\n<script type="application/json" class="k3-provenance">{script_json(data)}</script>\n'
+    def finish(self, text: str) -> str:
+        """The text of the page, whose data file joins what ships."""
+        if data := behind_text(self.sources, self.base, queries_in(text), self.further):
+            self.shipped.behind[behind_name(self.name)] = data
+        return text.rstrip() + "\n"
 
     def _use(self, query: str, action: Callable[[], Any]) -> Any:
         made = action()
-        self.used.add(query)
         self.shipped.queries.add(query)
         seals = result_seals(self.sources, query)
         self.shipped.seals.update(seals)
@@ -235,7 +248,7 @@ class Page:
 
     def _unique(self, element: str) -> str:
         """A second element of the same key gets a numbered id, the first keeps the permanent one."""
-        match = re.search(r' id="([^"]+)"', element)
+        match = _ID.search(element)
         if match is None:
             return element
         count = self.seen[match.group(1)] = self.seen.get(match.group(1), 0) + 1
@@ -243,23 +256,11 @@ class Page:
             element if count == 1 else element.replace(match.group(0), f' id="{match.group(1)}-{count}"', 1)
         )
 
-    def _block(self, element: str) -> str:
-        return f"\n\n{self._unique(element)}\n\n"
-
-
-def result_seals(sources: Sources, query: str) -> set[str]:
-    """Every artifact that the rows of a query cite."""
-    return set(sources.result(query).seals)
-
-
-def artifact_facts(sources: Sources, seal: str) -> dict[str, Any]:
-    """What a hover card says about an artifact."""
-    row = sources.artifacts[seal]
-    keep = ("data", "name", "subject", "kind", "tier", "basis", "run_id", "clock", "producer")
-    facts = {key: row[key] for key in keep if row.get(key)}
-    evidence = evidence_of(seal, sources.artifacts, sources.vouched.get(seal, frozenset()))
-    said = {"evidence": "; ".join(evidence)} if evidence else {}
-    return {**facts, **said, "file": sources.files.get(seal, ("", 0))[0]}
+    def _block(self, element: str, further: list[str] | None = None) -> str:
+        element = self._unique(element)
+        if further and (match := _ID.search(element)):
+            self.further[html.unescape(match.group(1))] = further
+        return f"\n\n{element}\n\n"
 
 
 def render_page(page: Page, template: str) -> str:
@@ -285,7 +286,7 @@ def render_page(page: Page, template: str) -> str:
     except K3Error as error:
         error.where = f"{_place(source, error)} ({error.where})"
         raise
-    return text.rstrip() + page.provenance() + "\n"
+    return page.finish(text)
 
 
 def _place(source: str, error: BaseException) -> str:

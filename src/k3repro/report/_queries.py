@@ -34,6 +34,7 @@ _KEYS = {
     "interval",
     "compares",
     "hide",
+    "more",
     "kind",
     "link",
     "about",
@@ -50,6 +51,7 @@ class ColumnSpec:
     n: the column with its sample size. difference: published minus predicted and its kin. interval: what it
     is taken over (`serves`). compares: what it orders (`platforms`). kind: `digest`, `json`, `code`, `badge`
     or `file` (of a seal). link: the column with the place in the site (`page.html#id`) that a cell leads to.
+    hide: in no table. more: in a table only behind "more columns".
     about: how the column is computed, in words; shown over its head and in the cards of its cells.
     """
 
@@ -64,6 +66,7 @@ class ColumnSpec:
     interval: str = ""
     compares: str = ""
     hide: bool = False
+    more: bool = False
     kind: str = ""
     link: str = ""
     about: str = ""
@@ -154,6 +157,7 @@ def _column(name: str, table: str, where: str) -> ColumnSpec:
         interval=str(raw.get("interval", "")),
         compares=str(raw.get("compares", "")),
         hide=bool(raw.get("hide", False)),
+        more=bool(raw.get("more", False)),
         kind=str(raw.get("kind", "")),
         link=str(raw.get("link", "")),
         about=str(raw.get("about", "")),

@@ -1,4 +1,8 @@
-"""Tables of a named query: caption, units in headers, machine sort values, tier badges, relations."""
+"""Tables of a named query: caption, units in headers, machine sort values, tier badges, relations.
+
+A page holds what fits a screen: the first rows of a long table (the others stand in the page's data file, see
+`_behind`), and the first columns of a wide one, the others behind a button.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +24,16 @@ __all__ = [
     "block_id",
     "cell_content",
     "citation_badges",
+    "further_rows",
     "merge_citations",
     "pick_columns",
     "row_citations",
     "table_html",
     "table_tiers",
 ]
+
+MOST_COLUMNS = 7  # at once; "more columns" shows the others
+FIRST_ROWS, WHOLE_UP_TO = 15, 22  # a table of a few rows more than a screen is shown whole
 
 
 def block_id(kind: str, query: str, where: Mapping[str, Any] | None, extra: object = None) -> str:
@@ -60,9 +68,31 @@ def table_html(
     Raises:
         InputError, GateFailed: as for a value; a pair without relation.
     """
+    return _drawn(sources, query, where, columns, base)[0]
+
+
+def further_rows(
+    sources: Sources,
+    query: str,
+    *,
+    where: Mapping[str, Any] | None = None,
+    columns: Sequence[str] | None = None,
+    base: str = "",
+) -> list[str]:
+    """`<tr>` of every row that `table_html` leaves to the page's data file; none where all rows are shown."""
+    return _drawn(sources, query, where, columns, base)[1]
+
+
+def _drawn(
+    sources: Sources,
+    query: str,
+    where: Mapping[str, Any] | None,
+    columns: Sequence[str] | None,
+    base: str,
+) -> tuple[str, list[str]]:
     key = ["table", query, dict(where or {}), list(columns or ()), base]
-    text: str = sources.made(key, lambda: _table(sources, query, where, columns, base))
-    return text
+    drawn: tuple[str, list[str]] = sources.made(key, lambda: _table(sources, query, where, columns, base))
+    return drawn
 
 
 def _table(
@@ -71,7 +101,7 @@ def _table(
     where: Mapping[str, Any] | None,
     columns: Sequence[str] | None,
     base: str,
-) -> str:
+) -> tuple[str, list[str]]:
     place = f"table {query}"
     result = sources.result(query)
     rows = result.select(where)
@@ -80,24 +110,40 @@ def _table(
     chosen = pick_columns(result, columns)
     cited = [row_citations(sources, result, row, chosen, place) for row in rows]
     check_pairs(rows, chosen, [table_tiers(sources, row_cites) for row_cites in cited], place)
+    marks = [citation_badges(sources, row_cites) for row_cites in cited]
+    same = marks[0] if len(set(marks)) == 1 else ""
+    folded = _folded(result, chosen, MOST_COLUMNS - (not same))
+    wholes = [merge_citations(row_cites) for row_cites in cited]
+    common = merge_citations(wholes) if wholes else None
+    body = [
+        _row(sources, result, row, chosen, folded, row_cites, whole, "" if whole == common else _cites(whole),
+             "" if same else mark, base)
+        for row, row_cites, whole, mark in zip(rows, cited, wholes, marks, strict=True)
+    ]  # fmt: skip
+    shown = len(body) if len(body) <= WHOLE_UP_TO else FIRST_ROWS
     pairs: dict[str, object] = {
         "class": "k3-grid",
         "data-query": query,
         "data-where": canonical_json(dict(where)) if where else "",
         "data-columns": " ".join(columns or ()),
         "data-rows": rows_digest(rows),
+        "data-total": len(body) if shown < len(body) else "",
     }
-    head = _head(result, rows, chosen)
-    wholes = [merge_citations(row_cites) for row_cites in cited]
-    common = merge_citations(wholes) if wholes else None
-    body = "".join(
-        _row(sources, result, row, chosen, row_cites, whole, "" if whole == common else _cites(whole), base)
-        for row, row_cites, whole in zip(rows, cited, wholes, strict=True)
-    )
+    head = _head(result, rows, chosen, folded, same)
     said = _cites(common) if common else ""
-    return (
-        f"<table{attributes(pairs)}>\n{{caption}}<thead>{head}</thead>\n<tbody{said}>\n{body}</tbody></table>"
+    html = (
+        f"<table{attributes(pairs)}>\n{{caption}}<thead>{head}</thead>\n"
+        f"<tbody{said}>\n{''.join(body[:shown])}</tbody></table>"
     )
+    return html, body[shown:]
+
+
+def _folded(result: Result, columns: Sequence[str], most: int) -> frozenset[str]:
+    """Columns behind "more": those the query says, then those beyond the first few; a relation never is."""
+    wanted = [name for name in columns if not result.query.column(name).more or name == "relation"]
+    room = most - ("relation" in wanted)
+    kept = [name for name in wanted if name != "relation"][:room]
+    return frozenset(columns) - {*kept, "relation"}
 
 
 def _cites(cited: Citation) -> str:
@@ -119,22 +165,36 @@ def table_tiers(sources: Sources, cites: list[Citation]) -> set[str]:
     return {str(sources.artifacts[seal]["tier"]) for cited in cites for seal in cited.seals}
 
 
-def _head(result: Result, rows: Sequence[Mapping[str, Any]], columns: list[str]) -> str:
+def _head(
+    result: Result,
+    rows: Sequence[Mapping[str, Any]],
+    columns: list[str],
+    folded: frozenset[str],
+    same: str,
+) -> str:
+    """Names of the columns; above them the tier once, where all rows share it."""
     heads = (
-        _header(result.query.column(name), any(_is_number(row[name]) for row in rows)) for name in columns
+        _header(result.query.column(name), any(_is_number(row[name]) for row in rows), name in folded)
+        for name in columns
     )
-    return f'<tr>{"".join(heads)}<th scope="col">tier</th></tr>'
+    width = attributes({"colspan": len(columns)})
+    above = f'<tr class="k3-same"><td{width}>every row {same}</td></tr>' if same else ""
+    tier = "" if same else '<th scope="col">tier</th>'
+    return f"{above}<tr>{''.join(heads)}{tier}</tr>"
 
 
-def _header(spec: ColumnSpec, numeric: bool) -> str:
+def _header(spec: ColumnSpec, numeric: bool, folded: bool) -> str:
     unit = f' <span class="k3-unit">({escape(spec.unit)})</span>' if spec.unit else ""
-    right = numeric or spec.kind == "file"
     pairs: dict[str, object] = {
-        "class": "k3-number" if right else "",
+        "class": _class(numeric or spec.kind == "file", folded),
         "data-column": spec.name,
         "title": spec.about,
     }
     return f'<th scope="col"{attributes(pairs)}>{escape(spec.label)}{unit}</th>'
+
+
+def _class(numeric: bool, folded: bool) -> str:
+    return " ".join(name for name, on in (("k3-number", numeric), ("k3-more", folded)) if on)
 
 
 def _is_number(value: Any) -> bool:
@@ -146,16 +206,18 @@ def _row(
     result: Result,
     row: Mapping[str, Any],
     columns: list[str],
+    folded: frozenset[str],
     cites: list[Citation],
     whole: Citation,
     own: str,
+    mark: str,
     base: str,
 ) -> str:
     cells = "".join(
-        _cell(sources, result.query.column(name), row, cited, whole, base)
+        _cell(sources, result.query.column(name), row, cited, whole, name in folded, base)
         for name, cited in zip(columns, cites, strict=True)
     )
-    return f"<tr{own}>{cells}<td>{citation_badges(sources, cites)}</td></tr>\n"
+    return f"<tr{own}>{cells}{f'<td>{mark}</td>' if mark else ''}</tr>\n"
 
 
 def citation_badges(sources: Sources, cites: Sequence[Citation]) -> str:
@@ -171,17 +233,23 @@ def merge_citations(cites: list[Citation]) -> Citation:
 
 
 def _cell(
-    sources: Sources, spec: ColumnSpec, row: Mapping[str, Any], cited: Citation, whole: Citation, base: str
+    sources: Sources,
+    spec: ColumnSpec,
+    row: Mapping[str, Any],
+    cited: Citation,
+    whole: Citation,
+    folded: bool,
+    base: str,
 ) -> str:
     value = row[spec.name]
     if spec.name == "relation":
         return f"<td>{relation_badge(str(value)) if value else ''}</td>"
     if spec.kind == "file":
-        return _file_cell(sources, str(value), base)
+        return _file_cell(sources, str(value), folded, base)
     own = cell_attributes(cited) if cited != whole else {}
     numeric = _is_number(value)
     pairs: dict[str, object] = {
-        "class": "k3-number" if numeric else "",
+        "class": _class(numeric, folded),
         "data-value": machine_value(value) if numeric else "",
         **own,
     }
@@ -207,11 +275,11 @@ def _content(spec: ColumnSpec, value: Any) -> str:
     return f"<code>{text}</code>" if spec.kind == "code" and value else text
 
 
-def _file_cell(sources: Sources, seal: str, base: str) -> str:
+def _file_cell(sources: Sources, seal: str, folded: bool, base: str) -> str:
     """A download link with its size, both taken from the file that ships with the site."""
     name, size = sources.files.get(seal, ("", 0))
     if not name:
-        return f"<td>{MISSING}</td>"
+        return f"<td{attributes({'class': _class(False, folded)})}>{MISSING}</td>"
     text = with_unit(format_decimal(size / 1000, 0), "KB")
-    pairs: dict[str, object] = {"class": "k3-number", "data-value": str(size)}
+    pairs: dict[str, object] = {"class": _class(True, folded), "data-value": str(size)}
     return f'<td{attributes(pairs)}><a href="{escape(base + name)}" download>{escape(text)}</a></td>'

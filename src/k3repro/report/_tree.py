@@ -1,4 +1,6 @@
-"""Trees of a named query: rows in reading order with a `depth`, drawn as nested lists."""
+"""Trees of a named query: rows in reading order with a `depth`, drawn as nested lists, folded below the first
+node.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from k3repro.report._tables import (
 )  # fmt: skip
 from k3repro.report._values import cell_attributes
 
-__all__ = ["tree_cell", "tree_html"]
+__all__ = ["further_nodes", "tree_cell", "tree_html"]
+
+FIRST_NODES, WHOLE_UP_TO = 12, 20  # of a long tree; the page's data file holds the whole of it
 
 
 def tree_html(
@@ -40,9 +44,31 @@ def tree_html(
         InputError, GateFailed: as for a table; a `depth` that is missing, does not start at nought or skips a
             level.
     """
+    return _drawn(sources, query, where, columns, base)[0]
+
+
+def further_nodes(
+    sources: Sources,
+    query: str,
+    *,
+    where: Mapping[str, Any] | None = None,
+    columns: Sequence[str] | None = None,
+    base: str = "",
+) -> list[str]:
+    """The whole list as one text where `tree_html` shows the first nodes alone; else nothing."""
+    return _drawn(sources, query, where, columns, base)[1]
+
+
+def _drawn(
+    sources: Sources,
+    query: str,
+    where: Mapping[str, Any] | None,
+    columns: Sequence[str] | None,
+    base: str,
+) -> tuple[str, list[str]]:
     key = ["tree", query, dict(where or {}), list(columns or ()), base]
-    text: str = sources.made(key, lambda: _tree(sources, query, where, columns, base))
-    return text
+    drawn: tuple[str, list[str]] = sources.made(key, lambda: _tree(sources, query, where, columns, base))
+    return drawn
 
 
 def _tree(
@@ -51,7 +77,7 @@ def _tree(
     where: Mapping[str, Any] | None,
     columns: Sequence[str] | None,
     base: str,
-) -> str:
+) -> tuple[str, list[str]]:
     place = f"tree {query}"
     result = sources.result(query)
     rows = result.select(where)
@@ -68,11 +94,14 @@ def _tree(
         "data-where": canonical_json(dict(where)) if where else "",
         "data-columns": " ".join(columns or ()),
         "data-rows": rows_digest(rows),
+        "data-total": len(rows) if len(rows) > WHOLE_UP_TO else "",
         **cell_attributes(whole),
     }
     nodes = [_node(result, row, chosen, base) for row in rows]
     nodes[0] += f' <span class="k3-cell">{citation_badges(sources, cited[0])}</span>'
-    return f"<ul{attributes(pairs)}>{''.join(_nested(nodes, depths))}</ul>"
+    shown = len(nodes) if len(nodes) <= WHOLE_UP_TO else FIRST_NODES
+    html = f"<ul{attributes(pairs)}>{''.join(_nested(nodes[:shown], depths))}</ul>"
+    return html, ["".join(_nested(nodes, depths))] if shown < len(nodes) else []
 
 
 def _depths(rows: Sequence[Mapping[str, Any]], place: str) -> list[int]:
@@ -91,11 +120,19 @@ def _depths(rows: Sequence[Mapping[str, Any]], place: str) -> list[int]:
 
 
 def _nested(nodes: Sequence[str], depths: Sequence[int]) -> Iterator[str]:
-    """`<li>` of every node, the deeper ones in lists inside."""
-    for at, (node, depth) in enumerate(zip(nodes, depths, strict=True)):
+    """`<li>` of every node, the deeper ones in lists inside; what follows from a first node is folded."""
+    for at, node in enumerate(nodes):
+        depth, following = depths[at], depths[at + 1] if at + 1 < len(nodes) else 0
         yield f"<li>{node}"
-        following = depths[at + 1] if at + 1 < len(depths) else 0
-        yield "<ul>" if following > depth else "</li>" + "</ul></li>" * (depth - following)
+        if following > depth:
+            yield f"{'' if depth else '<details><summary>How it follows</summary>'}<ul>"
+        else:
+            yield "</li>" + "".join(_closing(level) for level in range(depth, following, -1))
+
+
+def _closing(level: int) -> str:
+    """What ends a list of nodes at a level: the outermost one stands in a fold."""
+    return "</ul></details></li>" if level == 1 else "</ul></li>"
 
 
 def _node(result: Result, row: Mapping[str, Any], columns: Sequence[str], base: str) -> str:

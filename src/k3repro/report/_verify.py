@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from k3repro.report import _bound, _scripts
+from k3repro.report._behind import behind_name
 from k3repro.report._beside import check_beside
 from k3repro.report._csv import rows_csv
 from k3repro.report._finding import Finding, found
@@ -39,6 +40,7 @@ class Outcome:
     seals: set[str] = field(default_factory=set)
     quoted: set[str] = field(default_factory=set)
     entries: dict[str, list[list[str]]] = field(default_factory=dict)  # of the search, by page
+    behind: dict[str, str] = field(default_factory=dict)  # data files of pages, as they should be
 
     @property
     def artifacts(self) -> int:
@@ -73,7 +75,9 @@ def verify_tree(
             outcome.findings += [
                 found(name, f"{token!r} in a style sheet", "css", _BIND) for token in printed
             ]
-    outcome.findings += _scripts.check_files(root)
+    made = {INDEX, *outcome.behind}
+    outcome.findings += _scripts.check_files(root, made)
+    outcome.findings += _check_behind(root, outcome.behind)
     outcome.findings += _check_index(root, outcome.entries)
     outcome.findings += _check_data(root, sources)
     outcome.findings += [
@@ -109,6 +113,8 @@ def check_page(
     outcome.findings += check_beside(name, root)
     outcome.values += page.values
     outcome.entries[name] = page_entries(name, root)
+    if data_file := page.behind():
+        outcome.behind[behind_name(name)] = data_file
     outcome.seals |= page.seals
     outcome.quoted |= page.quoted
     for hit in scan_tree(root, page.bound, grammar, places):
@@ -130,6 +136,21 @@ def _unbound(page: str, hit: Hit) -> Finding:
 
 def _below(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def _check_behind(root: Path, expected: Mapping[str, str]) -> list[Finding]:
+    """Data files of pages: cards, further rows and SQL as the artifacts give them."""
+    what = "what stands behind the page's cards and tables is not what the artifacts say"
+    return [
+        found(name, what, "behind", "Build the site again from its artifacts.")
+        for name, text in sorted(expected.items())
+        if not _same(root / name, text)
+    ]
+
+
+def _same(path: Path, text: str) -> bool:
+    data = text.encode()
+    return path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data
 
 
 def _check_index(root: Path, entries: dict[str, list[list[str]]]) -> list[Finding]:

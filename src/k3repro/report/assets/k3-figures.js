@@ -4,18 +4,9 @@
   const { make, load } = globalThis.k3;
   const figures = [...document.querySelectorAll("figure.k3-figure")];
   const dark = () => document.body.getAttribute("data-md-color-scheme") === "slate";
-  const config = () => {
-    const theme = structuredClone(window.k3Theme || {});
-    if (dark()) {
-      Object.assign(theme.axis, { labelColor: "#a9b4bf", titleColor: "#d3dae0", gridColor: "#323c46", domainColor: "#5c6975", tickColor: "#5c6975" });
-      for (const part of ["legend", "header"]) Object.assign(theme[part], { labelColor: "#b3bec9", titleColor: "#d3dae0" });
-      theme.title.color = theme.text.color = "#d3dae0";
-      theme.rule.color = "#9aa5b1";
-      theme.mark.color = "#6cc0e6";
-      theme.range.category = ["#6cc0e6", "#f2a25c", "#a8cf6f", "#cfa2e0", "#e3c35f", "#f0949f", "#8fc7c4"];
-    }
-    return theme;
-  };
+  // A dark page: every colour of the theme and of the specification by its counterpart.
+  const inDark = (node) => Array.isArray(node) ? node.map(inDark) : node && typeof node === "object" ? Object.fromEntries(Object.entries(node).map(([name, item]) => [name, name === "datasets" ? item : inDark(item)])) : (window.k3Dark || {})[node] || node;
+  const shade = (spec) => (dark() ? inDark(spec) : spec);
   const COMPOSED = ["facet", "hconcat", "vconcat", "concat", "repeat"];
   const composed = (spec) => COMPOSED.some((part) => part in spec) || (spec.encoding && ["facet", "row", "column"].some((part) => part in spec.encoding));
 
@@ -86,6 +77,8 @@
   const views = new Map();
   const exports = (figure) => {
     const links = figure.querySelector(".k3-source-links");
+    const explore = links && links.querySelector(".k3-explore");
+    if (explore) explore.remove();
     for (const kind of links ? ["svg", "png"] : []) {
       const button = make("button", `Save as ${kind.toUpperCase()}`, { type: "button" });
       button.addEventListener("click", async () => {
@@ -118,9 +111,9 @@
       spec.width = "container";
       spec.autosize = { type: "fit-x", contains: "padding" };
     }
-    const look = config();
+    const look = shade(structuredClone(window.k3Theme || {}));
     if (box.clientWidth < 450) look.legend = { ...look.legend, direction: "vertical", columns: 1, labelLimit: box.clientWidth - 40 };
-    const result = await window.vegaEmbed(target, spec, {
+    const result = await window.vegaEmbed(target, shade(spec), {
       renderer: "svg", ast: true, config: look, tooltip: true, mode: "vega-lite", actions: false,
     });
     if (!views.has(figure)) exports(figure);
@@ -129,20 +122,36 @@
     if (still) still.hidden = true;
     figure.dispatchEvent(new Event("k3-drawn"));
   };
-  // One drawing of a figure at a time: a switch turned twice must not leave two charts.
+  // The drawing stands by itself; it comes alive when a reader points at it, turns a switch, or holds a narrow screen.
+  let engine = null;
+  const vega = () => engine ||= new Promise((resolve) => load("vega.js", resolve));
   const queue = new Map();
+  // One drawing of a figure at a time: a switch turned twice must not leave two charts.
   const drawOne = (figure) => {
-    const next = (queue.get(figure) || Promise.resolve()).then(() => embed(figure))
+    const next = (queue.get(figure) || Promise.resolve()).then(vega).then(() => embed(figure))
       .catch((error) => console.warn("k3: chart stays static", error));
     queue.set(figure, next);
     return next;
   };
-  let drawn = null;
-  const drawAll = () => {
+  const wake = (figure) => { if (!queue.has(figure)) drawOne(figure); };
+  const sleeping = (figure) => {
+    for (const event of ["pointerenter", "focusin", "touchstart"]) figure.querySelector(".k3-chart").addEventListener(event, () => wake(figure), { once: true, passive: true });
+    const links = figure.querySelector(".k3-source-links"), explore = make("button", "Explore this chart", { type: "button", className: "k3-explore" });
+    explore.addEventListener("click", () => wake(figure));
+    if (links) links.append(explore);
+    const still = figure.querySelector(".k3-static svg");
+    if (still && figure.clientWidth < .75 * Number(still.getAttribute("width"))) near.observe(figure);
+  };
+  const near = new IntersectionObserver((seen) => {
+    for (const entry of seen) if (entry.isIntersecting) { near.unobserve(entry.target); wake(entry.target); }
+  }, { rootMargin: "300px" });
+  let drawn = dark();
+  const redraw = () => {
     if (drawn === dark()) return; // the theme sets the attribute more than once while it starts
     drawn = dark();
-    figures.forEach(drawOne);
+    [...queue.keys()].forEach(drawOne);
   };
+  globalThis.k3Figures = Object.freeze({ drawAll: () => Promise.all(figures.map(drawOne)) });
 
   // Journeys: the list of steps becomes a player. It starts when asked to, and never moves by itself for those who prefer stillness.
   const journey = (figure) => {
@@ -219,7 +228,6 @@
     show(0);
   };
 
-  for (const figure of figures) { switches(figure, specOf(figure)); journey(figure); }
-  load("vega.js", drawAll);
-  new MutationObserver(() => { if (window.vegaEmbed) drawAll(); }).observe(document.body, { attributes: true, attributeFilter: ["data-md-color-scheme"] });
+  for (const figure of figures) { switches(figure, specOf(figure)); journey(figure); sleeping(figure); }
+  new MutationObserver(redraw).observe(document.body, { attributes: true, attributeFilter: ["data-md-color-scheme"] });
 })();
