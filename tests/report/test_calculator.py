@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.report.conftest import REPOSITORY
+from small_site import REPOSITORY
 from tests.report.test_law_js import EVALUATOR, NODE, node_bits
 
 from k3repro.capacity import n_max

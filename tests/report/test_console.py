@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.report.conftest import REPOSITORY, write_site
+from small_site import REPOSITORY, write_site
 from tests.report.test_browser import browser, outside  # noqa: F401
 
 from k3repro.errors import MachineError

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_site import REPOSITORY
 from tests.report._visits import axe_source, pages_of, tour, weight
-from tests.report.conftest import REPOSITORY
 from tests.report.test_browser import browser  # noqa: F401
 
 from k3repro.errors import MachineError

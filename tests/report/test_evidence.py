@@ -167,13 +167,13 @@ def test_a_card_says_who_signed_and_the_audit_asks_whose_word_that_is(tmp_path: 
     with (root / "pages" / "wall-law.md").open("a") as page:
         page.write('\n{{ table("measured", caption="On a GPU.") }}\n')
     built = build_site(site, store).site
-    assert '"evidence":"self-declared"' in (built / "wall-law.html").read_text()
+    assert '"evidence":"self-declared"' in (built / "behind" / "wall-law.js").read_text()
     for name in ("ann", "eve"):
         command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / name)]
         subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
     store.sign(tmp_path / "ann", "ann@example.org")
     built = build_site(site, store).site
-    assert '"evidence":"signed by ann@example.org; counters agree"' in (built / "wall-law.html").read_text()
+    assert '"evidence":"signed by ann@example.org; counters agree"' in (built / "behind" / "wall-law.js").read_text()
     own = audit_site(built, alone=True)
     assert own.ok and any("says the site's own list" in note for note in own.notes)
     signers = tmp_path / "allowed_signers"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.report.conftest import REPOSITORY
+from small_site import REPOSITORY
 
 from k3repro.capacity import evaluate
 from k3repro.errors import InputError

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.report.conftest import write_site
+from small_site import write_site
 
 from k3repro.report._files import tree_digests
 from k3repro.store import Store
