@@ -173,7 +173,8 @@ def test_a_card_says_who_signed_and_the_audit_asks_whose_word_that_is(tmp_path: 
         subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
     store.sign(tmp_path / "ann", "ann@example.org")
     built = build_site(site, store).site
-    assert '"evidence":"signed by ann@example.org; counters agree"' in (built / "behind" / "wall-law.js").read_text()
+    data = (built / "behind" / "wall-law.js").read_text()
+    assert '"evidence":"signed by ann@example.org; counters agree"' in data
     own = audit_site(built, alone=True)
     assert own.ok and any("says the site's own list" in note for note in own.notes)
     signers = tmp_path / "allowed_signers"
