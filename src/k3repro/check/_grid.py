@@ -20,7 +20,10 @@ __all__ = ["Grid", "Line", "grid_of"]
 
 _SHARE = re.compile(r"\s*(\d+)\s*(?:/|of|out of)\s*(\d+)\s*")
 _FILLER = re.compile(
-    r"(?i)[\s~≈∼<>≤≥()\[\]*†‡+:,;|–—−-]|about|baseline|base|best|↑|↓|▲|▼|⬆|⬇|✅|❌|\bvs\b|\bavg\b|\bat\b"
+    r"(?i)[\s~≈∼<>≤≥()\[\]*†‡+:,;|–—−-]|[↑↓▲▼⬆⬇✅❌]|\b(?:about|"
+    r"baseline|base|best|vs|avg|at|lower|higher|faster|slower|less|"
+    r"more|better|worse|reduction|increase|decrease|improvement|"
+    r"speedup|gain|overhead|drop|up|down|longer|shorter)\b"
 )
 BASELINE = re.compile(
     r"(?i)^\s*[(]?(?:baseline|base|reference|ref\.?|[-–—−]|n/?a|"

@@ -17,9 +17,9 @@ from itertools import pairwise
 from k3repro.check._lexer import Printed
 from k3repro.check._relation import Reckoning, Relation, relate
 from k3repro.check._text import MEASURED, Context, Sentence, clashes, metric_of, show
-from k3repro.printed import Span, claimed_span
+from k3repro.printed import Span
 
-__all__ = ["Pair", "detect", "pairs", "readings_of"]
+__all__ = ["Pair", "detect", "judge_change"]
 
 _HEDGE = (
     r"(?:(?:about|roughly|approximately|around|nearly|almost|over|under|just|only|"
@@ -63,6 +63,9 @@ _STOP = re.compile(
 )
 
 
+_WORDS = 5  # of a clause before a statement that may say what it is of
+
+
 @dataclass(frozen=True, slots=True)
 class Pair:
     """Two quantities of one unit that a clause sets against each other; `versus` where no order is said."""
@@ -73,7 +76,7 @@ class Pair:
 
 
 def detect(context: Context) -> Iterator[Relation]:
-    for sentence in context.sentences:
+    for sentence in (*context.sentences, *cells(context)):
         found = list(pairs(sentence))
         for pair in found:
             statement = _statement(sentence, pair)
@@ -83,6 +86,13 @@ def detect(context: Context) -> Iterator[Relation]:
             relation = judge_change("vs" if pair.versus else "from-to", pair, number, around)
             if relation is not None:
                 yield relation
+
+
+def cells(context: Context) -> Iterator[Sentence]:
+    """Cells with three numbers or more, read as sentences: `+83% (28.6 vs 15.6 tok/s)`."""
+    for block in context.document.blocks:
+        if block.kind == "cell" and len(context.numbers(block)) > 2:
+            yield Sentence(block, 0, len(block.text), context.numbers(block))
 
 
 def judge_change(detector: str, pair: Pair, number: Printed, around: str) -> Relation | None:
@@ -118,12 +128,9 @@ def pairs(sentence: Sentence) -> Iterator[Pair]:
 
 def _same(a: Printed, b: Printed) -> Printed:
     """`from 40 to 22 ms`: the first takes the unit of the second."""
-    if a.unit or not b.unit or a.word:
+    if a.word or not b.unit or (a.unit and not (a.unit == "$" and b.unit.startswith("$"))):
         return a
-    scale = Fraction(1)
-    if b.text[-1:] in "KkM" or re.search(r"\d[KM]\s", b.text):
-        return a
-    return replace(a, unit=b.unit, value=a.value * scale)
+    return a if re.search(r"\d[kKM]\b", b.text) and not a.unit and a.value < 1000 else replace(a, unit=b.unit)
 
 
 def _statement(sentence: Sentence, pair: Pair) -> tuple[Printed, str] | None:
@@ -149,7 +156,8 @@ def _following(sentence: Sentence, pair: Pair, number: Printed | None) -> tuple[
     lead = between
     # "22 ms TPOT (45% lower)": the pair's own metric may stand before the break
     head = re.match(r"^(?:\s[A-Za-z][\w/-]*){0,3}?(?=\s?[,(—–:]|\s-\s)", lead)
-    if head and not clashes(head.group(), metric_of(pair.b)) and not _BREAK.search(head.group()):
+    named = re.sub(r"(?i)^\s(?:with|for|on|in|under)(?=\s[A-Z])", "", head.group()) if head else ""
+    if head and not clashes(head.group(), metric_of(pair.b)) and not _BREAK.search(named):
         lead = lead[head.end() :]
     if not _LEAD_IN.match(lead) or not re.search(r"[,(—–:=]|\s-\s|\bor\b|i\.e\.", lead):
         return None
@@ -173,10 +181,11 @@ def _preceding(sentence: Sentence, pair: Pair, number: Printed | None) -> tuple[
         return None
     words = re.sub(r"(?i)\bfrom\s.*$|\(.*$|:.*$", "", between)
     opens = bool(re.search(r"[(:—–]\s?(?:from\s)?(?:[A-Za-z]+\s)?[~≈<>]?$", between)) or not pair.versus
-    if not opens or len(words.split()) > 7 or _BREAK.search(words) or re.search(r",\s\S", words):
+    against = re.sub(r"\bthan\b", "", words) if pair.versus and "(" in between else words
+    if not opens or len(words.split()) > 7 or _BREAK.search(against) or re.search(r",\s\S", words):
         return None
     ahead = sentence.before(number)
-    clause = re.split(r"(?i)[,;:(—–]|\b(?:and|while|but|with)\b", ahead)[-1]
+    clause = " ".join(re.split(r"(?i)[,;:(—–]|\b(?:and|while|but|with)\b", ahead)[-1].split()[-_WORDS:])
     if clashes(clause, metric_of(pair.a)) and not metric_matches(words, pair):
         return None
     return _fair(pair, number, f"{clause} {words}", words)
@@ -262,7 +271,3 @@ def _slips(pair: Pair, number: Printed) -> list[tuple[str, Span]]:
 def _says(pair: Pair, number: Printed) -> str:
     word = "against" if pair.versus else "to"
     return f"{show(pair.a)} {word} {show(pair.b)} is {show(number)}"
-
-
-def exact(number: Printed) -> Span:
-    return claimed_span(number.value, Fraction(0), "", exact=True).scaled(number.measure.factor)

@@ -16,16 +16,29 @@ from itertools import combinations
 from k3repro.check._grid import Line, grid_of
 from k3repro.check._lexer import Printed
 from k3repro.check._relation import Reckoning, Relation, fits, relate
-from k3repro.check._text import Context, show
+from k3repro.check._text import Context, clashes, metric_of, show
 from k3repro.printed import Span
 
-__all__ = ["WAYS", "Way", "claimed", "closeness", "derived", "detect", "label", "size", "unit_allows"]
+__all__ = [
+    "DERIVED",
+    "WAYS",
+    "Way",
+    "claimed",
+    "closeness",
+    "detect",
+    "excluded",
+    "label",
+    "size",
+    "unit_allows",
+]
 
-_DERIVED = re.compile(
-    r"(?i)speed-?\s?up|improv|\bgain|ratio|\bvs\b|versus|relative|normali[sz]ed|change|delta|"
-    r"Δ|∆|diff|reduc|increase|decrease|uplift|overhead|saving|faster|slow-?down|slower|"
-    r"degradation|\bdrop\b|recovery|retention|scaling|efficiency|"
-    r"better|lift\b|\bmultiplier|compression|factor|\bx\b|[×]$"
+DERIVED = re.compile(
+    r"(?i)\bspeed-?\s?ups?\b|\bimprov\w*|\bgains?\b|\bratio\b|"
+    r"\bvs\b|\bversus\b|\brelative\b|\bnormali[sz]ed\b|"
+    r"\bchange\b|\bdelta\b|[Δ∆]|\bdiff(?:erence)?\b|\breduc\w+|"
+    r"\bincrease\b|\bdecrease\b|\buplift\b|\boverhead\b|"
+    r"\bsavings?\b|\bfaster\b|\bslow-?down\b|\bslower\b|\bdegradation\b|\bdrop\b|\brecovery\b|\bretention\b|"
+    r"\blift\b|\bmultiplier\b|\bcompression\b|\(x\)|[×]$"
 )
 _ONE = Span.point(1)
 Formula = Callable[[Span, Span], Span]
@@ -47,14 +60,12 @@ class Way:
 WAYS = (
     Way("b / a", "x", lambda a, b: b / a),
     Way("a / b", "x", lambda a, b: a / b),
+    Way("larger / smaller of a, b", "x", lambda a, b: b / a if b.low >= a.low else a / b),
     Way("b / a - 1", "%", lambda a, b: b / a - _ONE),
-    Way("1 - b / a", "%", lambda a, b: _ONE - b / a),
     Way("a / b - 1", "%", lambda a, b: a / b - _ONE),
-    Way("1 - a / b", "%", lambda a, b: _ONE - a / b),
     Way("b / a", "%", lambda a, b: b / a),
     Way("a / b", "%", lambda a, b: a / b),
     Way("b - a", "=", lambda a, b: b - a),
-    Way("a - b", "=", lambda a, b: a - b),
 )
 _NEAR = Fraction(1, 10)
 
@@ -69,6 +80,10 @@ class Fit:
     good: tuple[int, ...]
     near: tuple[int, ...]
     bad: tuple[int, ...]
+
+    @property
+    def total(self) -> int:
+        return len(self.good) + len(self.near) + len(self.bad)
 
     @property
     def rank(self) -> tuple[int, int, int]:
@@ -90,49 +105,54 @@ def derived(line: Line) -> bool:
         return False
     units = {n.unit for n in line.cells.values()}
     signed = any(n.signed for n in line.cells.values())
-    if units <= {"x"} or (units <= {"%"} and (signed or _DERIVED.search(line.label))):
-        return bool(_DERIVED.search(line.label)) or units <= {"x"} or signed
-    return bool(_DERIVED.search(line.label)) and len(units) == 1
+    labelled = bool(DERIVED.search(line.label))
+    if units <= {"x", "%", "point"}:
+        return labelled or units == {"x"} or (units == {"%"} and signed)
+    return labelled and len(units) == 1
 
 
 def _judge(line: Line, lines: Sequence[Line]) -> Iterator[Relation]:
-    others = [
-        other for other in lines if other.index != line.index and other.cells and not _same_kind(other, line)
-    ]
+    others = [o for o in lines if o.index != line.index and o.cells and not excluded(line, o)]
     usable = [(a, b) for a, b in combinations(others, 2) if _comparable(a, b, line)]
-    found = [fit for a, b in usable for fit in _fits(line, a, b)]
-    if not found:
+    parts = [replace(line, cells={i: n for i, n in line.cells.items() if n.unit == u}) for u in _units(line)]
+    found = [[fit for a, b in usable for fit in _fits(part, a, b)] for part in parts]
+    chosen = [max(fits, key=lambda fit: fit.rank) for fits in found if fits]
+    if not chosen:
         return
-    best = max(found, key=lambda fit: fit.rank)
-    total = len(best.good) + len(best.near) + len(best.bad)
-    alone = len({(fit.a.index, fit.b.index) for fit in found}) == 1
-    labelled = bool(_DERIVED.search(line.label))
-    enough = (
-        len(best.good) >= 2 and len(best.good) * 2 >= total
-        if not alone
-        else len(best.good) + len(best.near) >= max(1, total // 2) and labelled
+    alone = len({(fit.a.index, fit.b.index) for fits in found for fit in fits}) == 1 and DERIVED.search(
+        line.label
     )
-    if not enough and not (alone and labelled and total == 1 and _adjacent(best, line)):
+    good, total = sum(len(f.good) for f in chosen), sum(f.total for f in chosen)
+    near = good + sum(len(f.near) for f in chosen)
+    enough = near * 2 >= total if alone else good >= 2 and good * 2 >= total
+    if not enough and not (alone and total == 1 and _adjacent(chosen[0], line)):
         return
-    rivals = [
-        fit
-        for fit in found
-        if (len(fit.good), len(fit.near)) == (len(best.good), len(best.near)) and fit is not best
-    ]
-    for at in sorted((*best.good, *best.near, *best.bad)):
-        if at not in best.good and any(at in rival.good for rival in rivals):
-            continue
-        relation = _relation(best, line, at)
-        if relation is not None:
-            yield relation
+    for best, tried in zip(chosen, (f for f in found if f), strict=True):
+        rivals = [fit for fit in tried if fit.rank[:2] == best.rank[:2] and fit is not best]
+        for at in sorted((*best.good, *best.near, *best.bad)):
+            if at in best.good or not any(at in rival.good for rival in rivals):
+                yield from _relation(best, line, at)
+
+
+def _units(line: Line) -> list[str]:
+    return list(dict.fromkeys(n.unit for n in line.cells.values()))
 
 
 def _adjacent(fit: Fit, line: Line) -> bool:
     return {fit.a.index, fit.b.index} == {line.index - 1, line.index - 2}
 
 
-def _same_kind(other: Line, line: Line) -> bool:
-    return other.unit in ("x", "point") or (other.unit == "%" and derived(other))
+def excluded(line: Line, other: Line) -> bool:
+    """Whether a line is itself derived, or is of another metric than the derived line's label."""
+    if other.unit in ("x", "point") or DERIVED.search(other.label):
+        return True
+    return foreign(line, other)
+
+
+def foreign(line: Line, other: Line) -> bool:
+    """Whether the label of a derived line names another metric than the numbers of a line."""
+    metrics = {metric_of(n) for n in other.cells.values()} - {""}
+    return len(metrics) == 1 and clashes(line.label, next(iter(metrics)))
 
 
 def _comparable(a: Line, b: Line, line: Line) -> bool:
@@ -191,7 +211,7 @@ def closeness(cell: Printed, derived: Span, way: Way) -> int:
     return 1 if off <= abs(middle) * _NEAR or off <= 2 * cell.ulp * cell.measure.factor else 0
 
 
-def _relation(fit: Fit, line: Line, at: int) -> Relation | None:
+def _relation(fit: Fit, line: Line, at: int) -> Iterator[Relation]:
     cell, a, b = line.cells[at], fit.a.cells[at], fit.b.cells[at]
     span = size(fit.way.formula(a.span, b.span), fit.way)
     if cell.unit == "point":
@@ -202,7 +222,7 @@ def _relation(fit: Fit, line: Line, at: int) -> Relation | None:
         for way in WAYS
         if way != fit.way and unit_allows(way, cell, a)
     ]
-    return relate(
+    relation = relate(
         "table-change",
         replace(cell, value=abs(cell.value)) if "-" in fit.way.shape else cell,
         (a, b),
@@ -211,6 +231,8 @@ def _relation(fit: Fit, line: Line, at: int) -> Relation | None:
         claimed=claimed(cell, fit.way),
         slips=slips,
     )
+    if relation is not None:
+        yield relation
 
 
 def label(line: Line) -> str:

@@ -63,7 +63,7 @@ def detect(context: Context) -> Iterator[Relation]:
             relation = (
                 _list(blocks, sentence, number, noun)
                 or _inline(sentence, number, noun)
-                or _rows(context, number, noun)
+                or _rows(context, sentence, number, noun)
             )
             if relation is not None:
                 yield relation
@@ -126,9 +126,16 @@ def _list(blocks: list[Block], sentence: Sentence, number: Printed, noun: str) -
     nested = any(b.kind == "item" and b.group != group for b in following[: len(items)])
     if nested or any(b.kind == "para" for b in following[: len(items)]):
         return None
-    if not _verb_ok(sentence, number):
+    if not _verb_ok(sentence, number) or (
+        len(items) < number.value and any(_several(item.text) for item in items)
+    ):
         return None
     return _relation(number, noun, len(items), "in the list below")
+
+
+def _several(text: str) -> bool:
+    """Whether one item may name more than one thing."""
+    return bool(re.search(r",|/|\band\b|\bor\b|&|\+", " ".join(text.split()[:10])))
 
 
 def _verb_ok(sentence: Sentence, number: Printed) -> bool:
@@ -153,14 +160,15 @@ def _inline(sentence: Sentence, number: Printed, noun: str) -> Relation | None:
         and not re.search(r"(?i)\b(?:in|for|into|with|across|our|their)\s$", sentence.before(number)[-14:])
     ):
         return None
-    items = _items(found.group("list"))
+    items = 0 if re.search(r"[=*|→]", found.group("list")) else _items(found.group("list"))
     return _relation(number, noun, items, "named after it") if items else None
 
 
 def _items(text: str) -> int:
     """How many things `a, b, and c` names; 0 where that is not plain."""
     if not re.search(r"(?i),\s(?:and|or)\s|\s(?:and|or)\s", text) or re.search(
-        r"(?i)\b(?:e\.g|such as|including|etc|from|to|when|that|which|while|because|both|each|using)\b", text
+        r"(?i)\b(?:e\.g|such as|including|etc|from|to|when|that|which|while|because|both|each|using|where)\b",
+        text,
     ):
         return 0
     parts = re.split(r",\s(?:and\s|or\s)?", text)
@@ -178,11 +186,18 @@ def _items(text: str) -> int:
     return len(parts) if all(0 < len(p.split()) <= 8 for p in parts) else 0
 
 
-def _rows(context: Context, number: Printed, noun: str) -> Relation | None:
+def _rows(context: Context, sentence: Sentence, number: Printed, noun: str) -> Relation | None:
     """`11 domains` and a table of the section whose first column is headed `Domain`."""
     if _DEFINITE.search(number.block.text[max(0, number.start - 14) : number.start]) and not re.search(
         r"(?i)\b(?:the|all|across|in|with|for|our|following)\s$",
         number.block.text[max(0, number.start - 14) : number.start],
+    ):
+        return None
+    tabled = re.search(r"(?i)\btables?\b|\bbelow\b|\bfollowing\b|\bacross\b", sentence.text)
+    if number.block.kind not in ("heading", "title", "caption") and not tabled:
+        return None
+    if re.match(
+        r"\s\S+(?:\s\S+)?\s(?:above\s)?(?:and|plus|as well)\b", number.block.text[number.number_end :]
     ):
         return None
     tables = [t for t in context.document.tables if t.heads and _heads(t, noun) and _near(t, number)]

@@ -33,7 +33,10 @@ def detect(context: Context) -> Iterator[Relation]:
                 Reckoning(_said(chained, operators), _evaluate([_span(n) for n in chained], operators))
             ]
             plain = [Span.point(n.value) for n in chained]
-            readings.append(Reckoning(readings[0].formula, _evaluate(plain, operators)))
+            bare = _evaluate(plain, operators)
+            readings.append(Reckoning(readings[0].formula, bare))
+            if not any(n.unit for n in chained):
+                readings.append(Reckoning(readings[0].formula, bare.scaled(result.measure.factor)))
             says = f"{_said(chained, operators)} = {show(result)}"
             relation = relate("equation", result, chained, readings, says, claimed=result.wide)
             if relation is not None:

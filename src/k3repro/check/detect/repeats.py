@@ -3,10 +3,9 @@ text.
 
 Precondition: the prints have one key: a factor or percentage with the same words after it, a metric among
 them (`2.5x higher goodput`); a factor `for` one name; a rate per GPU of one model or with one adjective
-(`25K total TPS/GPU`); a count of GPUs of one model. Prints in whose sentences different names stand are not
-compared. One differs only where at least two others agree and no third value is printed, or where it stands
-in a title, summary or heading, nothing else in the document supports it, and something does support the
-other.
+(`25K total TPS/GPU`). Prints in whose paragraphs different names stand are not compared. One differs only
+where at least two others agree and no third value is printed, or where it stands in a title, summary or
+heading, nothing else in the document supports it, and something does support the other.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from k3repro.check._document import Block
 from k3repro.check._lexer import Printed
-from k3repro.check._phrases import GPU_MODEL
 from k3repro.check._relation import Reckoning, Relation, relate
 from k3repro.check._text import Context, Sentence, metrics_in, show
 from k3repro.printed import Span
@@ -29,7 +28,7 @@ _STOP = re.compile(
     r"versus|vs|as|when|under|via|through|that|which|is|are|was|but|or|a|an|the|relative)$"
 )
 _NAME = re.compile(
-    r"\b(?:[A-Z][A-Za-z]*[-.]?\d[\w.-]*|[A-Z]{2,}[\w-]*|[A-Z][a-z]+[A-Z]\w*|TP\d+|DP\d+|EP\d+)(?=\W|$)"
+    r"\b(?:[A-Z][A-Za-z]*[-.]?\d[\w.-]*|[A-Z]{2,}[\w-]*|[A-Z][a-z]+[A-Z]\w*|[A-Z][a-z]+\s[A-Z\d])(?=\W|$)"
 )
 _MODE = re.compile(
     r"(?i)\b(?:mean|median|p\d{2}|average|peak|prefill|decode|read|write|output|input|total|"
@@ -72,8 +71,13 @@ class _Print:
     modes: frozenset[str]
 
     def compatible(self, other: _Print) -> bool:
-        apart = (self.names - other.names) and (other.names - self.names)
+        apart = _missing(self.names, other.names) and _missing(other.names, self.names)
         return not apart and not ((self.modes - other.modes) and (other.modes - self.modes))
+
+
+def _missing(names: frozenset[str], others: frozenset[str]) -> bool:
+    """Whether a name has no fuller or shorter form among the others: `Qwen3.5` is `Qwen3.5-397B`."""
+    return any(not any(n.startswith(o) or o.startswith(n) for o in others) for n in names)
 
 
 def detect(context: Context) -> Iterator[Relation]:
@@ -82,14 +86,16 @@ def detect(context: Context) -> Iterator[Relation]:
         for number in sentence.numbers:
             key = _key(sentence, number)
             if key:
-                groups.setdefault(key, []).append(_Print(number, names_in(sentence), _modes(sentence)))
+                groups.setdefault(key, []).append(
+                    _Print(number, names_in(sentence.block), _modes(sentence.block))
+                )
     for key, prints in groups.items():
         yield from _judge(key, prints, context)
 
 
-def names_in(sentence: Sentence) -> frozenset[str]:
-    """Models, GPUs and configurations that a sentence names."""
-    text = re.sub(r"https?://\S+", " ", sentence.text)
+def names_in(block: Block) -> frozenset[str]:
+    """Models, GPUs and configurations that a block names."""
+    text = re.sub(r"https?://\S+", " ", block.text)
     return frozenset(
         n.rstrip(".-")
         for n in _NAME.findall(text)
@@ -97,8 +103,8 @@ def names_in(sentence: Sentence) -> frozenset[str]:
     )
 
 
-def _modes(sentence: Sentence) -> frozenset[str]:
-    return frozenset(m.lower() for m in _MODE.findall(sentence.text))
+def _modes(block: Block) -> frozenset[str]:
+    return frozenset(m.lower() for m in _MODE.findall(block.text))
 
 
 def _key(sentence: Sentence, number: Printed) -> tuple[str, ...]:
@@ -110,21 +116,12 @@ def _key(sentence: Sentence, number: Printed) -> tuple[str, ...]:
         words = _following(after)
         metric = metrics_in(" ".join(words))
         return ("words", number.unit, *words) if len(words) >= 2 and metric else ()
-    model = re.search(GPU_MODEL, number.qualifier)
     if number.unit in ("tokens/s/GPU", "tokens/s/node") and number.qualifier:
         return (
             "rate",
             number.unit,
             " ".join(sorted(set(number.qualifier.lower().split()) - {"nvidia", "amd"})),
         )
-    if (
-        number.unit == "GPU"
-        and model
-        and not number.hedge
-        and "-GPU" not in number.text
-        and not re.search(r"[\d×x*]\s?$", sentence.before(number))
-    ):
-        return ("gpus", model.group())
     return ()
 
 
@@ -157,21 +154,17 @@ def _judge(key: tuple[str, ...], prints: Sequence[_Print], context: Context) -> 
         or _several_in_a_block(clusters)
     ):
         return
-    if len(clusters) == 1:
-        first, *rest = clusters[0]
-        for other in rest:
-            if other.compatible(first) and other.number.block.index != first.number.block.index:
-                yield from _relation(other.number, first.number)
-        return
-    large, small = sorted(clusters, key=len, reverse=True)
-    odd, others = small[0], [p for p in large if p.compatible(small[0])]
-    if len(others) >= 2 or (len(others) == 1 and _unsupported(odd, others[0], context)):
-        yield from _relation(odd.number, others[0].number)
-    elif len(others) == 1 and len(large) == 1 and _unsupported(others[0], odd, context):
-        yield from _relation(others[0].number, odd.number)
-    for other in large[1:]:
-        if other.compatible(large[0]):
-            yield from _relation(other.number, large[0].number)
+    large, small = (*sorted(clusters, key=len, reverse=True), [])[:2]
+    for item in large[1:]:
+        agreeing = [p for p in large if p is not item and p.compatible(item)]
+        if len(agreeing) >= 2 or (agreeing and _headline(item) and _support(agreeing[0], context) >= 2):
+            yield from _relation(item.number, agreeing[0].number)
+    for odd in small:
+        others = [p for p in large if p.compatible(odd)]
+        if len(others) >= 2 or (others and _unsupported(odd, others[0], context)):
+            yield from _relation(odd.number, others[0].number)
+        elif len(others) == len(large) == 1 and _unsupported(others[0], odd, context):
+            yield from _relation(others[0].number, odd.number)
 
 
 def _clusters(prints: Sequence[_Print]) -> list[list[_Print]]:
@@ -200,16 +193,17 @@ def _several_in_a_block(clusters: Sequence[Sequence[_Print]]) -> bool:
 
 def _unsupported(odd: _Print, other: _Print, context: Context) -> bool:
     """Whether a headline stands alone in the document while the other print does not."""
-    if not odd.number.block.lead and odd.number.block.kind not in ("title", "summary", "heading"):
-        return False
-    elsewhere = [
-        n
-        for r in context.readings.values()
-        for n in r.numbers
-        if n.dimension == odd.number.dimension and n.start != odd.number.start
-    ]
-    alone = not any(_agree(n, odd.number) for n in elsewhere if n is not odd.number)
-    return alone and sum(_agree(n, other.number) for n in elsewhere) >= 2
+    return _headline(odd) and _support(odd, context) == 1 and _support(other, context) >= 2
+
+
+def _headline(item: _Print) -> bool:
+    return item.number.block.lead or item.number.block.kind in ("title", "summary", "heading")
+
+
+def _support(item: _Print, context: Context) -> int:
+    """How many numbers of the document agree with a print, itself among them."""
+    same = (n for r in context.readings.values() for n in r.numbers if n.dimension == item.number.dimension)
+    return sum(_agree(n, item.number) for n in same)
 
 
 def _relation(claim: Printed, reference: Printed) -> Iterator[Relation]:
