@@ -48,11 +48,12 @@ _PER = (
 )  # fmt: skip
 GPU_MODEL = r"(?:[HBALV]\d{2,3}[A-Z]?|GB\d{3}|GH200|MI\d{3}[XA]?|L40S|RTX\s?\w+|TPU\sv\d\w?)"
 ADJECTIVES = (
-    r"(?:total|output|input|prompt|generated|generation|prefill|decode|"
+    r"(?:(?i:total|output|input|prompt|generated|generation|prefill|decode|"
     r"decoding|concurrent|active|activated|routed|shared|aggregate|"
     r"additional|new|NVIDIA|AMD|Instinct|Blackwell|Hopper|mean|median|"
-    r"average|billion|cached|accepted|more|fewer|inference|compute|HBM|unique|"
-    + GPU_MODEL + r")"
+    r"average|billion|cached|accepted|more|fewer|inference|compute|HBM|unique)|"
+    + GPU_MODEL
+    + r")"
 )  # fmt: skip
 UNIT = re.compile(
     rf"(?P<gap>[\s\u00a0\u202f\u2009]?-?[\s\u00a0]?)(?P<qual>(?:{ADJECTIVES}[\s-]+){{0,3}})"

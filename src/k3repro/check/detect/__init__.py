@@ -15,6 +15,8 @@ from k3repro.check.detect import (
     conversions,
     enumerations,
     equations,
+    facts,
+    formulas,
     listings,
     notes,
     parts,
@@ -22,6 +24,7 @@ from k3repro.check.detect import (
     products,
     quotes,
     repeats,
+    restatements,
     topologies,
 )
 
@@ -44,6 +47,9 @@ DETECTORS: tuple[Callable[[Context], Iterator[Relation]], ...] = (
     parts.detect,
     quotes.detect,
     repeats.detect,
+    restatements.detect,
+    formulas.detect,
+    facts.detect,
 )
 
 _OF_DETECTOR = {
@@ -69,6 +75,10 @@ _OF_DETECTOR = {
     "quote": quotes,
     "heading": quotes,
     "repeat": repeats,
+    "restatement": restatements,
+    "headline": restatements,
+    "formula": formulas,
+    "fact": facts,
 }
 PRECONDITIONS = {name: " ".join((module.__doc__ or "").split()) for name, module in _OF_DETECTOR.items()}
 """What each detector recognises and under which precondition, by the name its relations carry."""

@@ -56,7 +56,9 @@ def detect(context: Context) -> Iterator[Relation]:
 def _as_factors(line: Line) -> Line:
     """Bare numbers under `Ratio` or `Speedup` are factors."""
     if {n.unit for n in line.cells.values()} == {""} and _FACTORS.search(line.label):
-        return replace(line, cells={i: replace(n, unit="x") for i, n in line.cells.items()})
+        ones = frozenset(i for i, n in line.cells.items() if n.value == 1)
+        cells = {i: replace(n, unit="x") for i, n in line.cells.items()}
+        return replace(line, cells=cells, baseline=line.baseline | ones)
     return line
 
 

@@ -21,7 +21,7 @@ from k3repro.check._relation import Reckoning, Relation, relate
 from k3repro.check._text import Context, Sentence, metrics_in, show
 from k3repro.printed import Span
 
-__all__ = ["detect", "names_in"]
+__all__ = ["apart", "detect", "names_in"]
 
 _STOP = re.compile(
     r"(?i)^(?:on|in|at|with|while|and|compared|than|by|from|to|for|of|per|using|across|over|"
@@ -71,8 +71,14 @@ class _Print:
     modes: frozenset[str]
 
     def compatible(self, other: _Print) -> bool:
-        apart = _missing(self.names, other.names) and _missing(other.names, self.names)
-        return not apart and not ((self.modes - other.modes) and (other.modes - self.modes))
+        return not apart(self.names, other.names) and not (
+            (self.modes - other.modes) and (other.modes - self.modes)
+        )
+
+
+def apart(names: frozenset[str], others: frozenset[str]) -> bool:
+    """Whether two sets of names each hold one that the other lacks."""
+    return _missing(names, others) and _missing(others, names)
 
 
 def _missing(names: frozenset[str], others: frozenset[str]) -> bool:

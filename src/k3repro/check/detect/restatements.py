@@ -1,0 +1,190 @@
+"""One sentence printed twice in other words, and a headline's factor beside the only two rates it can be
+of.
+
+Precondition: two sentences of different blocks share at least four content words and a third of all, say no
+different mode (with and without, mean and p99, prefill and decode) and name no different things, and at
+least two of their numbers agree; one number that is alone on each side, of one unit, then has to agree too.
+A factor of throughput that is printed once, in a title or summary, must be the ratio of the only two rates
+per GPU, where both stand in one paragraph.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+from k3repro.check._lexer import Printed
+from k3repro.check._relation import Reckoning, Relation, relate
+from k3repro.check._text import Context, Sentence, metrics_in, show
+from k3repro.check.detect.repeats import apart, names_in
+
+__all__ = ["detect"]
+
+_STOP = frozenset(
+    [
+        "the",
+        "a",
+        "an",
+        "of",
+        "to",
+        "in",
+        "on",
+        "at",
+        "for",
+        "and",
+        "or",
+        "with",
+        "by",
+        "from",
+        "as",
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "it",
+        "its",
+        "this",
+        "that",
+        "these",
+        "those",
+        "we",
+        "our",
+        "than",
+        "per",
+        "up",
+        "into",
+        "over",
+        "while",
+        "which",
+        "each",
+        "both",
+        "all",
+        "more",
+        "most",
+        "only",
+        "also",
+        "such",
+        "has",
+        "have",
+        "had",
+        "can",
+        "not",
+        "no",
+        "one",
+        "two",
+    ]
+)
+_MODES = re.compile(
+    r"(?i)\b(?:with|without|enabled|disabled|before|after|mean|median|"
+    r"p\d{2}|average|peak|min|max|prefill|decode|read|write|input|"
+    r"output|first|second|third|low|high|short|long|baseline|on|off|best|worst|default)\b"
+)
+_SHARED, _SHARE, _AGREEING = 4, 0.34, 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    sentence: Sentence
+    words: frozenset[str]
+    modes: frozenset[str]
+    names: frozenset[str]
+
+
+def detect(context: Context) -> Iterator[Relation]:
+    said = [_said(s) for s in context.sentences if len(s.numbers) >= _AGREEING]
+    for a, b in combinations(said, 2):
+        if a.sentence.block.index != b.sentence.block.index and _alike(a, b):
+            yield from _aligned(a.sentence, b.sentence)
+    yield from _headline(context)
+
+
+def _said(sentence: Sentence) -> _Said:
+    words = (
+        frozenset(w.lower().rstrip("s") for w in re.findall(r"[A-Za-z][A-Za-z-]{2,}", sentence.text)) - _STOP
+    )
+    modes = frozenset(m.lower() for m in _MODES.findall(sentence.text)) - {
+        "with",
+        "on",
+        "after",
+        "before",
+        "first",
+    }
+    return _Said(sentence, words, modes, names_in(sentence.block))
+
+
+def _alike(a: _Said, b: _Said) -> bool:
+    shared = len(a.words & b.words)
+    return (
+        shared >= _SHARED
+        and shared >= _SHARE * len(a.words | b.words)
+        and not (a.modes ^ b.modes)
+        and not apart(a.names, b.names)
+    )
+
+
+def _aligned(a: Sentence, b: Sentence) -> Iterator[Relation]:
+    first, second = _distinct(a), _distinct(b)
+    agreeing = [(x, y) for x in first for y in second if _same(x, y)]
+    if len(agreeing) < _AGREEING:
+        return
+    alone = (
+        [n for n in first if not any(_same(n, y) for y in second)],
+        [n for n in second if not any(_same(x, n) for x in first)],
+    )
+    if len(agreeing) > _AGREEING:
+        for x, y in agreeing:
+            yield from _relation(y, x)
+    if (
+        len(alone[0]) == len(alone[1]) == 1
+        and alone[0][0].same_unit(alone[1][0])
+        and alone[0][0].unit == alone[1][0].unit
+    ):
+        yield from _relation(alone[1][0], alone[0][0])
+
+
+def _distinct(sentence: Sentence) -> list[Printed]:
+    """Numbers that are no small counts, each value once."""
+    found: dict[tuple[str, float], Printed] = {}
+    for number in sentence.numbers:
+        if not number.word and (number.unit or number.value > 12 or number.value.denominator != 1):
+            found.setdefault((number.unit, float(number.value)), number)
+    return list(found.values())
+
+
+def _same(a: Printed, b: Printed) -> bool:
+    return a.value == b.value and (a.same_unit(b) or not a.unit or not b.unit)
+
+
+def _relation(claim: Printed, reference: Printed) -> Iterator[Relation]:
+    says = f"{show(claim)} restates {show(reference)}"
+    span = reference.span if reference.unit == claim.unit else claim.span
+    relation = relate("restatement", claim, (reference,), [Reckoning(show(reference), span)], says)
+    if relation is not None:
+        yield relation
+
+
+def _headline(context: Context) -> Iterator[Relation]:
+    factors = [(s, n) for s in context.sentences for n in s.numbers if n.unit == "x" and not n.word]
+    rates = [n for s in context.sentences for n in s.numbers if n.unit == "tokens/s/GPU"]
+    if (
+        len(factors) != 1
+        or len(rates) != 2
+        or len({n.value for n in rates}) != 2
+        or rates[0].block.index != rates[1].block.index
+    ):
+        return
+    sentence, claim = factors[0]
+    if sentence.block.kind not in ("title", "summary") or "rate" not in metrics_in(
+        sentence.after(claim)[:40]
+    ):
+        return
+    low, high = sorted(rates, key=lambda n: n.value)
+    says = f"{show(claim)} is {show(high)} against {show(low)}"
+    relation = relate(
+        "headline", claim, (high, low), [Reckoning(f"{show(high)} / {show(low)}", high.span / low.span)], says
+    )
+    if relation is not None:
+        yield relation
