@@ -4,7 +4,5 @@
 -- column since: {label = "from version"}
 -- column until: {label = "before version"}
 -- column what: {label = "what happens"}
--- column fix: {label = "fix"}
--- column evidence: {label = "evidence"}
 SELECT seal, id, outcome, since, until, what, fix, evidence
 FROM bring_up_rules_engine ORDER BY outcome, id

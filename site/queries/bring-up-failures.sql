@@ -1,8 +1,6 @@
 -- title: Recorded failures, and what catches each
--- column row: {label = "row"}
 -- column source: {label = "recorded in"}
 -- column symptom: {label = "what happens"}
--- column caught_by: {label = "caught by"}
 -- column how: {label = "staged", kind = "badge"}
 -- column why_not: {label = "why not live"}
 SELECT seal, row, source, symptom, caught_by, how, why_not

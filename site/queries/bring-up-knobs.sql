@@ -2,8 +2,6 @@
 -- column section: {label = "section", kind = "code"}
 -- column name: {label = "setting", kind = "code"}
 -- column value: {label = "value", kind = "code"}
--- column why: {label = "why"}
--- column source: {label = "source"}
 -- column recipe: {hide = true}
 SELECT seal, section, name, value, why, source, subject AS recipe
 FROM bring_up_plan_knobs ORDER BY subject, section, name

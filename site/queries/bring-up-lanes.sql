@@ -1,6 +1,5 @@
 -- title: What every lane printed, beside the prediction
 -- column role: {label = "process"}
--- column lane: {label = "lane"}
 -- column printed_tokens: {label = "printed", unit = "tokens", format = "d"}
 -- column predicted_tokens: {label = "by the block law", unit = "tokens", format = "d"}
 -- column n_serves: {hide = true}

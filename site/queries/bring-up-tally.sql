@@ -4,7 +4,6 @@
 -- column played: {label = "played by a node"}
 -- column said: {label = "said by an engine"}
 -- column denied: {label = "denied by a rule"}
--- column rules: {label = "rules"}
 -- column engine: {label = "rules of engine versions"}
 SELECT f.seal, count(*) AS failures, count(*) FILTER (how = 'live') AS live,
        count(*) FILTER (how = 'played') AS played, count(*) FILTER (how = 'said') AS said,

@@ -1,7 +1,6 @@
 -- title: A bring-up of the twin cluster, step by step
 -- column at_s: {label = "after", unit = "s", format = ".1f"}
 -- column until_s: {hide = true, format = ".1f"}
--- column phase: {label = "phase"}
 -- column what: {label = "what was done or seen"}
 -- column step: {hide = true}
 -- column n_serves: {hide = true}

@@ -1,5 +1,4 @@
 -- title: What the calculator evaluates: laws and launches
--- column platform: {label = "platform"}
 -- column caching: {label = "prefix caching"}
 -- column law: {label = "requests that fit, by blocks", kind = "json", seal = "law_seal"}
 -- column pool_law: {label = "requests that fit, by bytes a token", kind = "json", seal = "law_seal"}

@@ -4,8 +4,6 @@
 -- column claim: {label = "claim", kind = "code", link = "href"}
 -- column page: {hide = true}
 -- column href: {hide = true}
--- column about: {label = "about"}
--- column printed: {label = "printed"}
 -- column verdict: {label = "verdict", kind = "badge"}
 -- column derived: {label = "the others give"}
 -- column change: {label = "smallest change"}

@@ -2,12 +2,9 @@
 -- column document: {label = "document", kind = "code"}
 -- column claim: {label = "claim", kind = "code", link = "href"}
 -- column href: {hide = true}
--- column about: {label = "about"}
--- column printed: {label = "printed"}
 -- column derived: {label = "the others give"}
 -- column formula: {label = "formula", kind = "code"}
 -- column inputs: {label = "from"}
--- column assuming: {label = "assuming"}
 -- column change: {label = "smallest change that would make it true"}
 SELECT seal, subject AS document, claim, about, printed, derived, formula, inputs, assuming, change,
   'claims/' || subject || '/' || section || '.html#' || page AS href

@@ -1,6 +1,5 @@
 -- title: Artifacts behind an audit
 -- column document: {hide = true}
--- column what: {label = "what"}
 -- column digest: {label = "seal", kind = "digest"}
 -- column file: {label = "file", kind = "file"}
 SELECT seal, subject AS document,

@@ -2,7 +2,6 @@
 -- column document: {label = "document", kind = "code"}
 -- column rule: {label = "rule", kind = "code"}
 -- column reason: {label = "why"}
--- column numerals: {label = "numerals"}
 SELECT seal, subject AS document, rule, reason, numerals
 FROM claims_audit_non_claims
 ORDER BY document, numerals DESC, rule

@@ -4,11 +4,6 @@
 -- column title: {label = "about", link = "href"}
 -- column href: {hide = true}
 -- column position: {hide = true}
--- column claims: {label = "claims"}
--- column supported: {label = "supported"}
--- column contradicted: {label = "contradicted"}
--- column undecidable: {label = "undecidable"}
--- column unbacked: {label = "unbacked"}
 SELECT c.seal, c.subject AS document, c.section,
   coalesce(n.title, upper(c.section[1]) || replace(c.section[2:], '-', ' ')) AS title,
   'claims/' || c.subject || '/' || c.section || '.html' AS href, min(c.position) AS position,

@@ -2,8 +2,6 @@
 -- column claim: {label = "claim", kind = "code", link = "href"}
 -- column href: {hide = true}
 -- column place: {label = "where", kind = "code"}
--- column about: {label = "about"}
--- column printed: {label = "printed"}
 -- column note: {label = "why"}
 SELECT seal, claim, place, about, printed, note,
   'claims/' || subject || '/' || section || '.html#' || page AS href

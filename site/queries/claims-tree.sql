@@ -10,7 +10,6 @@
 -- column about: {label = ""}
 -- column printed: {label = "prints"}
 -- column formula: {label = "", kind = "code"}
--- column interval: {label = "interval"}
 -- column outcome: {label = "", kind = "badge"}
 -- column text: {label = ""}
 -- column before: {label = "audit", kind = "digest"}

@@ -1,6 +1,5 @@
 -- title: One study, two reports: what both print
 -- column claim: {label = "claim", kind = "code"}
--- column about: {label = "about"}
 -- column earlier: {label = "earlier report", seal = "seal_earlier"}
 -- column later: {label = "publication", seal = "seal_later"}
 -- column earlier_verdict: {label = "verdict there", seal = "seal_earlier"}

@@ -1,8 +1,5 @@
 -- title: False alarms on the clean twin
 -- column subject: {label = "target"}
--- column probe: {label = "probe"}
--- column n: {label = "n"}
--- column flagged: {label = "flagged"}
 -- column at_most: {label = "false alarms at most (one-sided, 95 %)", format = ".1%"}
 -- empty: the detection matrix has not run
 -- A matrix from before the bound has none.

@@ -1,6 +1,5 @@
 -- title: What each probe catches
 -- column subject: {label = "target"}
--- column probe: {label = "probe"}
 -- column defects: {label = "defects it catches"}
 -- column names: {label = "which"}
 -- empty: the detection matrix has not run

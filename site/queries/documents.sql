@@ -1,6 +1,4 @@
 -- title: Documents that were transcribed
--- column document: {label = "document"}
--- column date: {label = "date"}
 -- column sha256: {label = "digest of the text", kind = "digest"}
 -- column artifacts: {label = "transcriptions"}
 SELECT list_sort(list(seal)) AS seal, json_extract_string(citation, '$.document') AS document, json_extract_string(citation, '$.date') AS date,

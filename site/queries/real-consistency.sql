@@ -1,5 +1,4 @@
 -- title: Does a real engine repeat itself?
--- column model: {label = "model"}
 -- column path: {label = "asked through"}
 -- column kind: {label = "compared with the answers at concurrency one"}
 -- column concurrency: {label = "in flight"}

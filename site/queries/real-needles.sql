@@ -1,5 +1,4 @@
 -- title: Needles of a real small model
--- column model: {label = "model"}
 -- column form: {label = "prompt form"}
 -- column context: {label = "context", unit = "tokens", format = "d"}
 -- column concurrency: {label = "in flight"}

@@ -1,5 +1,4 @@
 -- title: The same prompts before and after a restart
--- column model: {label = "model"}
 -- column n_requests: {label = "prompts"}
 -- column same: {label = "same tokens and log-probabilities"}
 -- column n_serves: {label = "serves"}

@@ -1,13 +1,10 @@
 -- title: What the clock said on shared cores
--- column model: {label = "model"}
 -- column path: {label = "asked through"}
--- column probe: {label = "probe"}
 -- column shape: {label = "tokens in / out"}
 -- column concurrency: {label = "in flight"}
 -- column n_requests: {label = "requests"}
 -- column tokens_per_s: {label = "output rate", unit = "tokens/s", format = ".1f"}
 -- column plateau: {label = "really in flight", format = ".1f"}
--- column gate: {label = "gate"}
 -- column n_serves: {hide = true}
 -- empty: no real engine has run a ladder yet
 WITH rungs AS (

@@ -1,6 +1,5 @@
 -- title: Fields that no source gives
 -- column subject: {label = "spec"}
--- column field: {label = "field"}
 -- column source: {label = "what is done about it"}
 -- empty: no spec has been sealed
 SELECT seal, subject, replace(field, '_', ' ') AS field, source

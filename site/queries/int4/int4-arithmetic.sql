@@ -1,6 +1,5 @@
 -- title: The load-time rule in three arithmetics
 -- column source: {label = "weights"}
--- column arithmetic: {label = "arithmetic"}
 -- column relative_rms: {label = "relative RMS", format = ".2%"}
 -- column bias: {label = "magnitude bias", format = ".1%"}
 -- empty: the error study has not been derived

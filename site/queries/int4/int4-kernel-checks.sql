@@ -1,8 +1,6 @@
 -- title: The kernels against the processor's result, bit for bit
--- column rule: {label = "rule"}
 -- column blocks: {label = "blocks compared"}
 -- column words_that_differ: {label = "blocks whose codes differ"}
--- column scales_that_differ: {label = "scales that differ"}
 -- column mended: {label = "left to the processor"}
 -- empty: nobody has measured the kernels on an accelerator
 SELECT seal, rule, blocks, words_that_differ, scales_that_differ, mended

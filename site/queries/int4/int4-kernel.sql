@@ -1,6 +1,4 @@
 -- title: Converting on an accelerator, beside a plain copy
--- column what: {label = "what"}
--- column rule: {label = "rule"}
 -- column source: {label = "weights"}
 -- column gb_per_s: {label = "read plus written", unit = "GB/s", format = ".0f"}
 -- column of_copy: {label = "of the copy", format = ".1%"}

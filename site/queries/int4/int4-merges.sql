@@ -1,6 +1,5 @@
 -- title: Neighbouring magnitudes that became one
 -- column source: {label = "weights"}
--- column rule: {label = "rule"}
 -- column pair: {label = "magnitudes"}
 -- column share: {label = "blocks", format = ".1%"}
 -- empty: the error study has not been derived

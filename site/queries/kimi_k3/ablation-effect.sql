@@ -12,7 +12,6 @@
 -- column effect: {label = "B over A, less one", format = ".1%"}
 -- column effect_low: {label = "interval from", format = ".1%"}
 -- column effect_high: {label = "to", format = ".1%"}
--- column standing: {label = "standing"}
 -- column n_serves: {hide = true}
 -- empty: no ablation has been run on the twin
 -- Spread is the coefficient of variation between serves. Comparisons of the single-node study have a page of their own.

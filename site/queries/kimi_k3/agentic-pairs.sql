@@ -1,9 +1,5 @@
 -- title: Agentic replays, printed beside the twin
--- column platform: {label = "platform"}
--- column corpus: {label = "corpus"}
 -- column concurrency: {label = "lanes"}
--- column quantity: {label = "quantity"}
--- column unit: {label = "unit"}
 -- column printed: {label = "printed", format = ".1f", seal = "printed_seal"}
 -- column twin: {label = "twin", format = ".1f", seal = "twin_seal"}
 -- column relative_difference: {label = "twin minus printed, relative", format = ".1%", difference = true}

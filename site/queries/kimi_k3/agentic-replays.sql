@@ -1,8 +1,6 @@
 -- title: Agentic replays
 -- column source: {hide = true}
 -- column subject: {label = "target"}
--- column harness: {label = "harness"}
--- column corpus: {label = "corpus"}
 -- column concurrency: {label = "lanes"}
 -- column window_s: {label = "window", unit = "s", format = ".0f"}
 -- column completed: {label = "turns completed"}

@@ -1,12 +1,9 @@
 -- title: Requests that fit, by law
--- column platform: {label = "platform"}
 -- column context_tokens: {label = "context", unit = "tokens"}
 -- column block: {label = "block law"}
 -- column block_caching: {label = "with prefix caching"}
 -- column pool: {label = "printed law"}
--- column slots: {label = "slots"}
 -- column effective: {label = "fit"}
--- column binds: {label = "binds"}
 -- column following: {label = "next"}
 -- empty: the laws have not been derived
 SELECT a.seal, upper(a.platform) AS platform, a.context_tokens, a.block, b.block AS block_caching, a.pool, a.slots,

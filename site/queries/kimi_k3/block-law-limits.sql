@@ -1,8 +1,5 @@
 -- title: Limits on requests in flight against context
--- column platform: {label = "platform"}
 -- column context_tokens: {label = "context", unit = "tokens"}
--- column law: {label = "law"}
--- column requests: {label = "requests"}
 -- empty: the laws have not been derived
 SELECT n.seal, upper(n.platform) AS platform, n.context_tokens, u.law, u.requests
 FROM capacity_law_n_max AS n,

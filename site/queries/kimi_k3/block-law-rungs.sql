@@ -1,5 +1,4 @@
 -- title: Rungs at which the laws differ
--- column platform: {label = "platform"}
 -- column context_tokens: {label = "context", unit = "tokens"}
 -- column low: {label = "from, in flight"}
 -- column high: {label = "to, in flight"}

@@ -1,5 +1,4 @@
 -- title: Terms of the block law
--- column platform: {label = "platform"}
 -- column caching: {label = "prefix caching"}
 -- column mode: {label = "state blocks"}
 -- column block_tokens: {label = "block", unit = "tokens"}

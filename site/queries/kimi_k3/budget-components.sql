@@ -1,11 +1,8 @@
 -- title: Bytes of the checkpoint by component
 -- column subject: {hide = true}
--- column component: {label = "component"}
--- column tensors: {label = "tensors"}
 -- column bytes: {label = "bytes"}
 -- column gib: {label = "size", unit = "GiB", format = ".2f"}
 -- column share: {label = "share", format = ".2%"}
--- column parameters: {label = "parameters"}
 -- empty: the budget has not been derived
 SELECT seal, subject, replace(component, '_', ' ') AS component, tensors, bytes,
        bytes / 1073741824.0 AS gib, bytes / (sum(bytes) OVER (PARTITION BY seal))::DOUBLE AS share, parameters

@@ -1,5 +1,4 @@
 -- title: Headroom per GPU on MI300X, printed and computed
--- column layout: {label = "layout"}
 -- column printed: {label = "printed", unit = "GiB", format = ".0f", seal = "printed_seal"}
 -- column stored_gib: {label = "computed, stored format", unit = "GiB", format = ".1f", seal = "our_seal"}
 -- column held_gib: {label = "computed, held format", unit = "GiB", format = ".1f", seal = "our_seal"}

@@ -1,7 +1,5 @@
 -- title: Printed predictions beside printed measurements
 -- column check: {label = "prediction"}
--- column platform: {label = "platform"}
--- column unit: {label = "unit"}
 -- column predicted: {label = "predicted", format = ".1f", seal = "law_seal"}
 -- column observed: {label = "observed", format = ".1f", seal = "seen_seal"}
 -- column above: {label = "observed over predicted, less one", format = ".1%"}

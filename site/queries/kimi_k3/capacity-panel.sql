@@ -1,9 +1,5 @@
 -- title: Limits against context, and waves served and failed
--- column platform: {label = "platform"}
--- column series: {label = "series"}
--- column kind: {label = "kind"}
 -- column context_tokens: {label = "context", unit = "tokens"}
--- column requests: {label = "requests"}
 -- empty: the laws have not been derived
 SELECT n.seal, upper(n.platform) AS platform, u.series, 'limit' AS kind, n.context_tokens, u.requests
 FROM capacity_law_n_max AS n, LATERAL (VALUES ('block law', n.block), ('printed law', n.pool), ('slots', n.slots)) AS u(series, requests)

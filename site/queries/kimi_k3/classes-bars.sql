@@ -1,6 +1,4 @@
 -- title: Output rate by shape, printed and on the twin
--- column class: {label = "class"}
--- column platform: {label = "platform"}
 -- column source: {label = "from"}
 -- column out_rate: {label = "output rate", unit = "tokens/s", format = ".0f"}
 -- column total_rate: {label = "total rate", unit = "tokens/s", format = ".0f"}

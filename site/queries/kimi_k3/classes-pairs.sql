@@ -1,6 +1,4 @@
 -- title: Throughput classes, printed beside the twin
--- column platform: {label = "platform"}
--- column class: {label = "class"}
 -- column concurrency: {label = "in flight"}
 -- column printed_out: {label = "output rate printed", unit = "tokens/s", format = ".0f", seal = "printed_seal"}
 -- column twin_out: {label = "output rate twin", unit = "tokens/s", format = ".0f", seal = "twin_seal"}

@@ -1,6 +1,4 @@
 -- title: Classes by the wall law
--- column class: {label = "class"}
--- column platform: {label = "platform"}
 -- column published: {label = "published", unit = "tokens/s", format = "d"}
 -- column bound: {label = "predicted, wall law", unit = "tokens/s", format = ".0f"}
 -- column reached: {label = "share of it that is printed", format = ".0%"}

@@ -1,7 +1,6 @@
 -- title: Throughput classes of the twin
 -- column source: {hide = true}
 -- column subject: {label = "target"}
--- column class: {label = "class"}
 -- column isl: {label = "input", unit = "tokens"}
 -- column osl: {label = "output", unit = "tokens"}
 -- column concurrency: {label = "in flight"}

@@ -1,6 +1,5 @@
 -- title: Tables and figures of the publication
 -- column element: {label = "in the publication", link = "page"}
--- column shows: {label = "shows"}
 -- column printed: {label = "printed as text"}
 -- column place: {label = "printed where"}
 -- column kind: {hide = true}

@@ -1,11 +1,9 @@
 -- title: The generated corpus on every axis of its profile
--- column profile: {label = "profile"}
 -- column axis: {label = "axis", kind = "code"}
 -- column declared: {label = "declared", format = ".3g"}
 -- column generated: {label = "generated", format = ".3g"}
 -- column low: {label = "allowed from", format = ".3g"}
 -- column high: {label = "allowed to", format = ".3g"}
--- column inside: {label = "inside"}
 -- empty: this probe has not run
 WITH newest AS (
   SELECT r.seal, r.corpus, a.verdict FROM agentic_replay AS r JOIN artifacts AS a ON a.seal = r.seal AND a.verdict_ok

@@ -1,7 +1,5 @@
 -- title: The envelope of the earlier report, as printed
--- column platform: {label = "platform"}
 -- column concurrency: {label = "in flight"}
--- column completed: {label = "completed"}
 -- column requests: {label = "of"}
 -- column wall_s_printed: {label = "wall, s"}
 -- column out_tokens_per_s: {label = "output rate", unit = "tokens/s", format = ".1f"}

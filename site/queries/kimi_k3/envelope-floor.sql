@@ -1,6 +1,5 @@
 -- title: Wall-clock over that of a single request
 -- column source: {label = "from"}
--- column platform: {label = "platform"}
 -- column setting: {label = "MAX_NUM_SEQS"}
 -- column concurrency: {label = "in flight"}
 -- column over_floor: {label = "wall over the floor", format = ".2f"}

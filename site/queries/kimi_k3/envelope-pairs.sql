@@ -1,8 +1,5 @@
 -- title: Printed figures of the envelope beside the twin
--- column platform: {label = "platform"}
 -- column concurrency: {label = "in flight"}
--- column quantity: {label = "quantity"}
--- column unit: {label = "unit"}
 -- column printed: {label = "printed", format = ".1f", seal = "printed_seal"}
 -- column twin: {label = "twin", format = ".1f", seal = "twin_seal"}
 -- column relative_difference: {label = "twin minus printed, relative", format = ".1%", difference = true}

@@ -1,7 +1,6 @@
 -- title: The envelope of the twin, rung by rung
 -- column source: {hide = true}
 -- column subject: {label = "target"}
--- column platform: {label = "platform"}
 -- column max_num_seqs: {label = "MAX_NUM_SEQS"}
 -- column concurrency: {label = "in flight"}
 -- column n_requests: {label = "requests"}

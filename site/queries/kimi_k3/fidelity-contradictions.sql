@@ -1,8 +1,6 @@
 -- title: Printed rows whose columns cannot all be true
 -- column source: {label = "where"}
--- column platform: {label = "platform"}
 -- column cell: {label = "row"}
--- column quantity: {label = "quantity"}
 -- column printed: {label = "printed", unit = "tokens/s", format = ".4g"}
 -- column implied: {label = "implied by the row", unit = "tokens/s", format = ".4g"}
 -- column excess: {label = "printed over implied, less one", format = ".0%"}

@@ -1,11 +1,6 @@
 -- title: Errors of held-out cells
 -- column source: {label = "where"}
--- column regime: {label = "regime"}
--- column platform: {label = "platform"}
--- column cell: {label = "cell"}
--- column quantity: {label = "quantity"}
 -- column error: {label = "twin over printed, less one", format = ".0%", difference = true}
--- column relation: {label = "relation"}
 -- empty: the fidelity table has not run
 SELECT seal, source, regime, upper(platform) AS platform, cell, quantity, error, relation
 FROM twin_fidelity_cells WHERE relation = 'held-out' AND error IS NOT NULL

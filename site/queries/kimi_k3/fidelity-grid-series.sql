@@ -1,5 +1,4 @@
 -- title: Requests of a wave that end within a timeout, on the twin
--- column platform: {label = "platform"}
 -- column context_tokens: {label = "context", unit = "tokens", format = "d"}
 -- column timeout_s: {label = "timeout", unit = "s", format = "d"}
 -- column share: {label = "share done", format = ".0%"}

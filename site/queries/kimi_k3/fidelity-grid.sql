@@ -1,8 +1,6 @@
 -- title: Table 2 against the timeout of a wave
--- column platform: {label = "platform"}
 -- column context_tokens: {label = "context", unit = "tokens", format = "d"}
 -- column concurrency: {label = "in flight"}
--- column printed: {label = "printed"}
 -- column admitted: {label = "blocks and slots admit"}
 -- column resident: {label = "resident at once"}
 -- column within_half_hour: {label = "done within the time limit"}

@@ -1,7 +1,5 @@
 -- title: Errors of held-out cells by table and regime
 -- column source: {label = "where"}
--- column platform: {label = "platform"}
--- column regime: {label = "regime"}
 -- column n_cells: {label = "cells"}
 -- column middle_abs: {label = "middle of the absolute errors", format = ".1%"}
 -- column worst_abs: {label = "worst, with its sign", format = ".1%"}

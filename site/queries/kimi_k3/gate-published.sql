@@ -2,7 +2,6 @@
 -- column state: {label = "state of the stack"}
 -- column concurrency: {label = "in flight"}
 -- column context_tokens: {label = "context", unit = "tokens", format = "d"}
--- column recalled: {label = "recalled"}
 -- column asked: {label = "of"}
 SELECT seal, state, concurrency, context_tokens, recalled, asked
 FROM earlier_report_serve_gate

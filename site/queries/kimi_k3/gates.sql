@@ -6,7 +6,6 @@
 -- column bound: {label = "failure rate below", format = ".1%"}
 -- column confidence: {label = "confidence", format = ".0%"}
 -- column leaks: {label = "needles of others"}
--- column passed: {label = "passed"}
 -- column strongest: {label = "strongest of its target", hide = true}
 -- column n_serves: {hide = true}
 -- Small models on CPU cores, served as tiny-NAME, have a page of their own (real-needles): beside these rows they would pass for the model of the report.

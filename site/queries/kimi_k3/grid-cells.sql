@@ -1,7 +1,6 @@
 -- title: Cells of the capacity grid on the twin
 -- column source: {hide = true}
 -- column subject: {label = "target"}
--- column context: {label = "context", unit = "tokens"}
 -- column concurrency: {label = "in flight"}
 -- column osl: {label = "output", unit = "tokens"}
 -- column block_law: {label = "fits by blocks"}
@@ -14,8 +13,6 @@
 -- column kv_usage: {label = "pool in use", format = ".0%"}
 -- column wall_s: {label = "wave", unit = "s", format = ".0f"}
 -- column timeout_s: {label = "its time limit", unit = "s", format = ".0f"}
--- column verdict: {label = "verdict"}
--- column standing: {label = "standing"}
 -- column n_requests: {hide = true}
 -- column n_serves: {hide = true}
 -- empty: this probe has not run

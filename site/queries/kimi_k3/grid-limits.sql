@@ -1,5 +1,4 @@
 -- title: Requests that fit, printed and predicted
--- column platform: {label = "platform"}
 -- column context_tokens: {label = "context", unit = "tokens"}
 -- column published: {label = "published limit", seal = "printed_seal"}
 -- column by_pool: {label = "predicted, printed law", format = ".1f", seal = "our_seal"}

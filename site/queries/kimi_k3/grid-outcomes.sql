@@ -1,5 +1,4 @@
 -- title: Waves served, printed and on the twin
--- column platform: {label = "platform"}
 -- column context_tokens: {label = "context", unit = "tokens"}
 -- column published_served: {label = "published, highest served", seal = "printed_seal"}
 -- column published_failed: {label = "published, lowest failed", seal = "printed_seal"}

@@ -1,9 +1,6 @@
 -- title: The capacity grid as printed
--- column platform: {label = "platform"}
 -- column context_tokens: {label = "context", unit = "tokens"}
 -- column n_max: {label = "predicted"}
--- column highest_served: {label = "highest served"}
--- column lowest_failed: {label = "lowest failed"}
 SELECT seal, upper(platform) AS platform, context_tokens, n_max, highest_served_printed AS highest_served,
        lowest_failed_printed AS lowest_failed
 FROM published_capacity_grid

@@ -1,8 +1,5 @@
 -- title: Phases of every request of one wave
 -- column subject: {label = "platform"}
--- column request: {label = "request"}
--- column lane: {label = "lane"}
--- column phase: {label = "phase"}
 -- column start_s: {label = "from", unit = "s", format = ".3f"}
 -- column end_s: {label = "to", unit = "s", format = ".3f"}
 -- column tokens: {label = "tokens", format = "d"}

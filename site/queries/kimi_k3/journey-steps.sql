@@ -1,6 +1,4 @@
 -- title: The path of one request
--- column act: {label = "act"}
--- column stage: {label = "stage"}
 -- column caption: {label = "what happens"}
 -- column start_s: {label = "from", unit = "s", format = ".3f"}
 -- column end_s: {label = "to", unit = "s", format = ".3f"}

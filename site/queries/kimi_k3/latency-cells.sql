@@ -1,7 +1,5 @@
 -- title: Every cell of the latency table, published, predicted and run
 -- column concurrency: {label = "in flight"}
--- column quantity: {label = "quantity"}
--- column unit: {label = "unit"}
 -- column published: {label = "published", format = ".1f", seal = "printed_seal"}
 -- column predicted: {label = "predicted, wall law", format = ".1f", seal = "law_seal"}
 -- column run: {label = "run on the twin", format = ".1f", seal = "twin_seal"}

@@ -1,5 +1,4 @@
 -- title: Latency inside the envelope, printed beside the twin
--- column platform: {label = "platform"}
 -- column concurrency: {label = "in flight"}
 -- column n_requests: {label = "n"}
 -- column printed_ttft_p50_s: {label = "TTFT p50 printed", unit = "s", format = ".1f", seal = "printed_seal"}

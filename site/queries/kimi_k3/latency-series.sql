@@ -1,7 +1,5 @@
 -- title: First-token time against requests in flight
 -- column source: {label = "from"}
--- column platform: {label = "platform"}
--- column quantile: {label = "quantile"}
 -- column concurrency: {label = "in flight"}
 -- column seconds: {label = "first token", unit = "s", format = ".1f"}
 -- column relation: {label = "relation to the twin"}

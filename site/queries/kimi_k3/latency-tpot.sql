@@ -1,6 +1,5 @@
 -- title: Time per output token against requests in flight
 -- column source: {label = "from"}
--- column platform: {label = "platform"}
 -- column concurrency: {label = "in flight"}
 -- column tpot_ms: {label = "TPOT", unit = "ms", format = ".1f", about = "Time after the first token divided by the tokens after the first; the twin's row takes both over all requests"}
 -- column relation: {label = "relation to the twin"}

@@ -1,6 +1,4 @@
 -- title: Memory per GPU on MI300X, printed and predicted
--- column layout: {label = "layout"}
--- column quantity: {label = "quantity"}
 -- column published: {label = "published", unit = "GiB", format = ".1f", seal = "printed_seal"}
 -- column predicted: {label = "predicted", unit = "GiB", format = ".1f", seal = "our_seal"}
 -- column as_held: {label = "predicted, experts as held", unit = "GiB", format = ".1f", seal = "our_seal"}

@@ -1,5 +1,4 @@
 -- title: Series nobody published
--- column series: {label = "series"}
 -- column place: {label = "shown where"}
 -- column instead: {label = "what is printed of it"}
 -- column state: {label = "here"}

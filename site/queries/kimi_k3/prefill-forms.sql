@@ -1,8 +1,4 @@
 -- title: Forms for first-token time, judged by leaving out
--- column series: {label = "series"}
--- column platform: {label = "platform"}
--- column form: {label = "form"}
--- column cells: {label = "cells"}
 -- column mean_error: {label = "left-out miss, mean", format = ".1%"}
 -- column worst_error: {label = "worst cell misses by", format = ".1%"}
 -- column worst_context_tokens: {label = "worst at", unit = "tokens"}

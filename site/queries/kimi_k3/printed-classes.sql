@@ -1,6 +1,4 @@
 -- title: Throughput classes, as printed
--- column class: {label = "class"}
--- column platform: {label = "platform"}
 -- column isl: {label = "input", unit = "tokens"}
 -- column osl: {label = "output", unit = "tokens"}
 -- column concurrency: {label = "in flight"}

@@ -1,5 +1,3 @@
 -- title: Components of the checkpoint, as printed
--- column component: {label = "component"}
--- column precision: {label = "precision"}
 -- column size_gib: {label = "size", unit = "GiB", format = ".1f"}
 SELECT seal, component, precision, size_gib FROM published_configuration_components ORDER BY position

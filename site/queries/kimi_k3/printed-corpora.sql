@@ -1,13 +1,5 @@
 -- title: Replay corpora, as printed
--- column profile: {label = "profile"}
--- column sessions: {label = "sessions"}
--- column turns: {label = "turns"}
--- column input_p50: {label = "input p50", unit = "tokens"}
--- column input_p99: {label = "input p99", unit = "tokens"}
--- column output_p50: {label = "output p50", unit = "tokens"}
--- column output_p99: {label = "output p99", unit = "tokens"}
 -- column cache_reuse: {label = "cache reuse"}
--- column platforms: {label = "platforms"}
 SELECT seal, profile, sessions, turns, input_p50_printed AS input_p50, input_p99_printed AS input_p99,
        output_p50_printed AS output_p50, output_p99_printed AS output_p99, cache_reuse_printed AS cache_reuse,
        CASE platforms WHEN 'both' THEN 'both' ELSE upper(platforms) END AS platforms

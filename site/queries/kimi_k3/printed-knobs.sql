@@ -1,5 +1,4 @@
 -- title: Serving knobs, as printed
--- column knob: {label = "knob"}
 -- column mi325x: {label = "MI325X"}
 -- column mi300x: {label = "MI300X"}
 -- column reason: {label = "why, in short"}

@@ -1,10 +1,8 @@
 -- title: Layouts as printed
--- column layout: {label = "layout"}
 -- column replicated_gib: {label = "replicated part", unit = "GiB", format = ".1f"}
 -- column weights_gib: {label = "weights", unit = "GiB", format = ".1f"}
 -- column with_overhead_gib: {label = "with heap and overhead", unit = "GiB", format = ".1f"}
 -- column headroom: {label = "KV headroom"}
--- column verdict: {label = "verdict"}
 SELECT seal, layout, replicated_gib, weights_gib, with_overhead_gib, headroom_gib_printed AS headroom, verdict
 FROM published_capacity_layouts
 ORDER BY tp

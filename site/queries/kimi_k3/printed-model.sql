@@ -1,4 +1,3 @@
 -- title: Properties of the model, as printed
--- column property: {label = "property"}
 -- column value: {label = "printed"}
 SELECT seal, property, value FROM published_configuration_model ORDER BY position

@@ -1,6 +1,4 @@
 -- title: Agentic replays, as printed
--- column platform: {label = "platform"}
--- column profile: {label = "profile"}
 -- column concurrency: {label = "lanes"}
 -- column n_requests: {label = "turns completed"}
 -- column input_p99: {label = "input p99", unit = "tokens", format = "d"}

@@ -1,6 +1,4 @@
 -- title: Verdicts, counted
--- column verdict: {label = "verdict"}
--- column figures: {label = "figures"}
 -- empty: the check has not been derived
 SELECT seal, verdict, count(*) AS figures
 FROM publication_check_verdicts

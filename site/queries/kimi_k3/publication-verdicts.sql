@@ -1,13 +1,9 @@
 -- title: Printed figures of the memory argument, recomputed
--- column topic: {label = "topic"}
 -- column item: {label = "figure"}
 -- column label: {label = "printed beside"}
 -- column printed_text: {label = "printed"}
 -- column by_label: {label = "as labelled", format = ".6g"}
 -- column other: {label = "another reading", format = ".6g"}
--- column unit: {label = "unit"}
--- column verdict: {label = "verdict"}
--- column why: {label = "why"}
 -- column place: {label = "printed where", hide = true}
 -- empty: the check has not been derived
 SELECT seal, topic, item, label, printed_text, by_label, other, unit, verdict, why, place, relation

@@ -1,9 +1,6 @@
 -- title: Recall time against context
 -- column source: {label = "from"}
--- column platform: {label = "platform"}
--- column context: {label = "context", unit = "tokens"}
 -- column seconds: {label = "whole request", unit = "s", format = ".1f"}
--- column stack: {label = "stack"}
 -- column n_requests: {hide = true}
 -- empty: this probe has not run
 -- The earlier report is another stack, so its points are no pair of the twin's.

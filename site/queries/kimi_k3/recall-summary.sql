@@ -1,12 +1,10 @@
 -- title: How far recall goes
 -- column source: {hide = true}
 -- column subject: {label = "target"}
--- column needles: {label = "needles"}
 -- column hits: {label = "recalled"}
 -- column furthest: {label = "recalled up to", unit = "tokens"}
 -- column natural: {label = "ended by themselves"}
 -- column n_serves: {label = "serves"}
--- column standing: {label = "standing"}
 -- column n_requests: {hide = true}
 -- empty: this probe has not run
 SELECT list(DISTINCT r.seal ORDER BY r.seal) AS seal, CASE WHEN starts_with(r.subject, 'twin:') THEN 'twin' ELSE 'engine' END AS source, r.subject, count(*) AS needles,

@@ -7,7 +7,6 @@
 -- column rate: {label = "output rate", unit = "tokens/s", format = ".0f"}
 -- column ttft_p50_s: {label = "first token, p50", unit = "s", format = ".1f", about = "From sending a request to its first token, in the client's clock; the median over requests"}
 -- column knee: {label = "knee", unit = "users"}
--- column standing: {label = "standing"}
 -- column n_serves: {hide = true}
 -- empty: this probe has not run
 SELECT p.seal, CASE WHEN starts_with(p.subject, 'twin:') THEN 'twin' ELSE 'engine' END AS source, p.subject, p.shape, p.users, p.n_requests, p.output_tokens_per_s AS rate, p.ttft_p50_s,

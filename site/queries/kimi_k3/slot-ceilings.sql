@@ -1,7 +1,5 @@
 -- title: Slots per platform, printed and as the specs say
--- column platform: {label = "platform"}
 -- column max_num_seqs: {label = "MAX_NUM_SEQS"}
--- column lanes: {label = "lanes"}
 -- column published: {label = "published slots", seal = "printed_seal"}
 -- column predicted: {label = "predicted slots", seal = "our_seal"}
 -- column observed: {label = "observed, as printed", seal = "printed_seal"}

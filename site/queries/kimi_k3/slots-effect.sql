@@ -10,7 +10,6 @@
 -- column high_gain: {label = "gain over the rung before, more", format = ".1%"}
 -- column low_knee: {label = "knee, fewer", format = "d"}
 -- column high_knee: {label = "knee, more", format = "d"}
--- column standing: {label = "standing"}
 -- column n_requests: {hide = true}
 -- column n_serves: {hide = true}
 -- empty: the slot intervention has not been run on the twin

@@ -1,5 +1,4 @@
 -- title: One pool at two slot ceilings, printed beside the twin
--- column platform: {label = "platform"}
 -- column max_num_seqs: {label = "MAX_NUM_SEQS"}
 -- column concurrency: {label = "in flight"}
 -- column printed_rate: {label = "output rate printed", unit = "tokens/s", format = ".0f", seal = "printed_seal"}

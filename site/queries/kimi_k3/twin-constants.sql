@@ -1,6 +1,4 @@
 -- title: Constants of the twin and what they were fitted to
--- column platform: {label = "platform"}
--- column constant: {label = "constant"}
 -- column value: {label = "value", format = "d"}
 -- column calibrated_on: {label = "fitted to"}
 -- empty: the calibration has not run

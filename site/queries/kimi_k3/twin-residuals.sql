@@ -1,8 +1,4 @@
 -- title: Residuals of the calibration, in-sample
--- column platform: {label = "platform"}
--- column cell: {label = "cell"}
--- column quantity: {label = "quantity"}
--- column unit: {label = "unit"}
 -- column printed: {label = "printed", format = ".3g"}
 -- column simulated: {label = "fitted", format = ".3g"}
 -- column residual: {label = "residual of the fit", format = ".1%"}

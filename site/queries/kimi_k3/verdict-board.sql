@@ -1,7 +1,4 @@
 -- title: Verdicts by document
--- column document: {label = "document"}
--- column verdict: {label = "verdict"}
--- column claims: {label = "claims"}
 -- empty: no audit has been sealed
 SELECT seal, document, u.verdict, u.claims
 FROM claims_audit_summary, LATERAL (VALUES ('supported', supported), ('contradicted', contradicted), ('undecidable', undecidable), ('unbacked', unbacked)) AS u(verdict, claims)

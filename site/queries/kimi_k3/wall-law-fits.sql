@@ -1,6 +1,5 @@
 -- title: Fits of the wall law
 -- column subject: {label = "points from"}
--- column platform: {label = "platform"}
 -- column selection: {label = "points"}
 -- column n: {label = "n"}
 -- column c0_s: {label = "C0", unit = "s", format = ".2f"}

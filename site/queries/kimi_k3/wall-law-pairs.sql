@@ -1,5 +1,4 @@
 -- title: The printed fit beside the fit to the twin's sweep
--- column platform: {label = "platform"}
 -- column printed_c0_s: {label = "C0 printed", unit = "s", format = ".2f", seal = "printed_seal"}
 -- column twin_c0_s: {label = "C0 twin", unit = "s", format = ".2f", seal = "twin_seal"}
 -- column twin_c0_low_s: {label = "low", unit = "s", format = ".2f", seal = "twin_seal"}

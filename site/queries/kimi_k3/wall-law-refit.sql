@@ -1,5 +1,4 @@
 -- title: Fits printed in the earlier report beside our fit of its printed points
--- column platform: {label = "platform"}
 -- column selection: {label = "points"}
 -- column n: {label = "n"}
 -- column printed_c0_s: {label = "C0 printed", unit = "s", format = ".1f", seal = "printed_seal"}

@@ -1,6 +1,5 @@
 -- title: Wall-clock against output length: the printed line and the twin's requests
 -- column source: {label = "from"}
--- column platform: {label = "platform"}
 -- column osl: {label = "output tokens", unit = "tokens", format = "d"}
 -- column wall_s: {label = "wall", unit = "s", format = ".2f"}
 -- column relation: {label = "relation to the twin"}

@@ -1,6 +1,5 @@
 -- title: Every point of every sweep with its fitted value
 -- column source: {label = "points from"}
--- column platform: {label = "platform"}
 -- column osl: {label = "output tokens", unit = "tokens", format = "d"}
 -- column wall_s: {label = "wall", unit = "s", format = ".2f"}
 -- column fitted_s: {label = "fitted", unit = "s", format = ".2f"}

@@ -1,7 +1,6 @@
 -- title: Two launches compared over restarts
 -- column subject: {hide = true}
 -- column changed: {label = "B differs in", kind = "code"}
--- column model: {label = "model"}
 -- column concurrency: {label = "concurrency"}
 -- column n_a: {label = "serves of A"}
 -- column n_b: {label = "serves of B"}

@@ -1,11 +1,7 @@
 -- title: What the document says an engine requires
--- column constraint: {label = "constraint"}
 -- column claimed: {label = "the document says"}
 -- column version: {label = "engine", kind = "code"}
 -- column outcome: {label = "the rules say", kind = "badge"}
--- column verdict: {label = "verdict"}
--- column rules: {label = "rules"}
--- column evidence: {label = "evidence"}
 -- column place: {label = "place", kind = "code"}
 SELECT seal, "constraint", claimed, version, outcome, verdict, nullif(rules, '') AS rules, nullif(evidence, '') AS evidence, place
 FROM decision_checklist_constraints WHERE subject = 'mi325x-cookbook' ORDER BY "constraint", version

@@ -1,6 +1,4 @@
 -- title: Cost of a million tokens at each published level
--- column model: {label = "model"}
--- column ladder: {label = "ladder"}
 -- column series: {hide = true}
 -- column concurrency: {label = "concurrency"}
 -- column gpus: {label = "GPUs"}

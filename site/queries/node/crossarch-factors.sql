@@ -1,5 +1,4 @@
 -- title: The one number a model that the slowed variant is given
--- column model: {label = "model"}
 -- column series: {label = "from the ladder", kind = "code"}
 -- column concurrency: {label = "at concurrency"}
 -- column factor: {label = "share of the roofline's rate", format = ".1%"}

@@ -1,8 +1,6 @@
 -- title: Total rates against the simulated node
 -- column series: {label = "ladder"}
--- column model: {label = "model"}
 -- column concurrency: {label = "concurrency"}
--- column source: {label = "source"}
 -- column rate: {label = "total rate", unit = "tokens/s", format = ".0f"}
 SELECT seal, series, model, concurrency, source, rate FROM (
   SELECT DISTINCT seal, series, model, concurrency, 'printed' AS source, printed AS rate

@@ -1,9 +1,5 @@
 -- title: Errors of the simulated node by ladder
--- column model: {label = "model"}
--- column ladder: {label = "ladder"}
 -- column series: {hide = true}
--- column quantity: {label = "quantity"}
--- column variant: {label = "variant"}
 -- column n_cells: {label = "cells"}
 -- The middle of few cells describes them and estimates nothing.
 -- column middle_error: {label = "median error, either way", format = ".0%"}

@@ -1,5 +1,4 @@
 -- title: Kinds of findings
--- column kind: {label = "kind"}
 -- column n_findings: {label = "findings"}
 -- column n_surviving: {label = "of these, with a wider tolerance"}
 -- column what: {label = "what it says"}

@@ -1,5 +1,4 @@
 -- title: Which spread over GPUs holds the model
--- column model: {label = "model"}
 -- column tp: {label = "tensor parallel"}
 -- column outcome: {label = "outcome", kind = "badge"}
 -- column what: {label = "what happens"}

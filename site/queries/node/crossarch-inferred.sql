@@ -1,6 +1,4 @@
 -- title: How long requests really were
--- column model: {label = "model"}
--- column ladder: {label = "ladder"}
 -- column series: {hide = true}
 -- column stated_length: {label = "stated, prompt and reply", unit = "tokens"}
 -- column length_low: {label = "inferred, at least", unit = "tokens", format = ".0f"}

@@ -1,6 +1,4 @@
 -- title: What each level can really have had in flight
--- column model: {label = "model"}
--- column ladder: {label = "ladder"}
 -- column series: {hide = true}
 -- column concurrency: {label = "concurrency"}
 -- column total: {label = "total", unit = "tokens/s", format = ".0f"}

@@ -1,15 +1,10 @@
 -- title: Where published ladders stop paying
--- column model: {label = "model"}
--- column ladder: {label = "ladder"}
 -- column series: {hide = true}
--- column load: {label = "load"}
--- column levels: {label = "levels"}
 -- column knee: {label = "knee", unit = "requests"}
 -- column low: {label = "at least", unit = "requests"}
 -- column high: {label = "at most", unit = "requests"}
 -- column plateau: {label = "plateau", unit = "tokens/s", format = ".0f"}
 -- column error: {label = "error of the rates", format = ".1%", difference = false}
 -- column error_source: {label = "from"}
--- column standing: {label = "standing"}
 SELECT seal, model, replace(replace(series, model || '/', ''), 'validation', 'quick mode') AS ladder, series, load, levels, "at" AS knee, low, high, plateau, error, error_source, standing
 FROM roofline_knees WHERE subject = 'mi325x-cookbook' ORDER BY series, load

@@ -1,5 +1,4 @@
 -- title: What a token costs each model
--- column model: {label = "model"}
 -- column gpus: {label = "GPUs"}
 -- column compute_format: {label = "computed in", kind = "code"}
 -- column active: {label = "active parameters", unit = "B", format = ".1f"}

@@ -1,7 +1,4 @@
 -- title: What spread costs
--- column model: {label = "model"}
--- column condition: {label = "condition"}
--- column restarts: {label = "restarts"}
 -- column cov_low: {label = "coefficient of variation, from", format = ".1%"}
 -- column cov_high: {label = "to", format = ".1%"}
 -- column reserve_low: {label = "capacity to hold, from", unit = "x", format = ".3f"}

@@ -1,6 +1,5 @@
 -- title: Saturation against active parameters
 -- column ladder: {label = "comparable ladders"}
--- column model: {label = "model"}
 -- column gpus: {label = "GPUs"}
 -- column active: {label = "active parameters", unit = "B", format = ".1f"}
 -- column published: {label = "highest rate", unit = "tokens/s", format = ".0f"}

@@ -1,9 +1,6 @@
 -- title: Published rates beside the bounds of the roofline
--- column model: {label = "model"}
--- column ladder: {label = "ladder"}
 -- column series: {hide = true}
 -- column concurrency: {label = "concurrency"}
--- column lengths: {label = "lengths"}
 -- column in_flight: {label = "in flight", format = ".0f"}
 -- column published: {label = "published", unit = "tokens/s", format = ".0f"}
 -- column overlap: {label = "bound, overlapped", unit = "tokens/s", format = ".0f"}

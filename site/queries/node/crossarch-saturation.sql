@@ -1,5 +1,4 @@
 -- title: Saturation of a node
--- column model: {label = "model"}
 -- column subject: {hide = true}
 -- column shape: {label = "input/output", kind = "code"}
 -- column users: {label = "users"}

@@ -1,14 +1,9 @@
 -- title: Ladders that were published, with the workload stated for each
--- column model: {label = "model"}
--- column mode: {label = "mode"}
--- column phase: {label = "phase"}
 -- column isl: {label = "input", unit = "tokens"}
 -- column osl: {label = "output", unit = "tokens"}
 -- column requests: {label = "requests a level"}
--- column restarts: {label = "restarts"}
 -- column gpus: {label = "GPUs"}
 -- column tokens: {label = "rates count"}
--- column levels: {label = "levels"}
 -- column place: {label = "page", kind = "code"}
 -- column series: {hide = true}
 SELECT s.seal, s.series, s.model, s.mode, s.phase, s.isl_printed AS isl, s.osl_printed AS osl, s.requests_printed AS requests,

@@ -1,6 +1,4 @@
 -- title: The cheapest level within a latency limit
--- column model: {label = "model"}
--- column ladder: {label = "ladder"}
 -- column series: {hide = true}
 -- column p99_limit_s: {label = "slowest request may take", unit = "s", format = ".0f", statistic = ""}
 -- column concurrency: {label = "cheapest concurrency"}

@@ -1,10 +1,8 @@
 -- title: Where the simulated ladders stop paying
--- column model: {label = "model"}
 -- column shape: {label = "input/output", kind = "code"}
 -- column knee: {label = "knee of the twin", unit = "users"}
 -- column users: {label = "most users", unit = "users"}
 -- column rate: {label = "output rate there", unit = "tokens/s", format = ".0f"}
--- column standing: {label = "standing"}
 -- empty: this probe has not run
 SELECT p.seal, split_part(p.subject, '/', 2) AS model, p.shape,
   CAST(json_extract(any_value(a.verdict), '$.knees."' || p.shape || '"') AS BIGINT) AS knee, max(p.users) AS users,

@@ -64,7 +64,7 @@ def _data(sources: Sources) -> dict[str, Any]:
             views.setdefault(f"{row['name'].replace('-', '_')}_{table}", []).append(row["seal"])
     files = {row["seal"]: sources.files[row["seal"]][0] for row in rows}
     return {
-        "artifacts": rows,
+        "artifacts": [{name: value for name, value in row.items() if name != "schema"} for row in rows],
         "files": files,
         "views": dict(sorted(views.items())),
     }

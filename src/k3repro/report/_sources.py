@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
+import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,6 +23,7 @@ from k3repro.store import weakest
 
 __all__ = ["Citation", "Queryable", "Result", "Sources"]
 
+_WORD = re.compile(r"\w+")
 _NO_VIEW = re.compile(r"Catalog Error: Table with name \S+ does not exist")
 # A level of confidence names a bound as p99 names a quantile.
 _LEVEL = re.compile(r"\((?:one-sided, )?(?:90|95|99) %\)")
@@ -177,11 +180,38 @@ class Sources:
                 fix="Run its probe, or declare `-- empty: why` in the file.",
             )
         columns = tuple(rows[0]) if rows else ()
+        query = self._described(query, columns)
         if rows and not any(_is_seal(column) for column in columns):
             raise GateFailed(
                 "the query returns no `seal` column", where=where, fix="Select the seals each row cites."
             )
         return Result(query, rows, columns)
+
+    @cached_property
+    def declared(self) -> dict[str, dict[str, set[tuple[str, str]]]]:
+        """View -> column -> (unit, doc) as artifacts declare them; several where they differ."""
+        found: dict[str, dict[str, set[tuple[str, str]]]] = {}
+        for row in self.artifacts.values():
+            for table in json.loads(row.get("schema") or '{"tables": []}')["tables"]:
+                view = found.setdefault(f"{row['name'].replace('-', '_')}_{table['name']}", {})
+                for column in table["columns"]:
+                    view.setdefault(column["name"], set()).add((column["unit"], column.get("doc", "")))
+        return found
+
+    def _described(self, query: Query, columns: Sequence[str]) -> Query:
+        """The query with unit and description of what its header leaves out, from the tables it reads."""
+        read = [self.declared[view] for view in sorted({*_WORD.findall(query.sql)}) if view in self.declared]
+        known = dict(query.columns)
+        for name in columns:
+            said = {one for view in read for one in view.get(name, ())}
+            if name in known:
+                continue
+            known[name] = query.column(name)
+            if len({unit for unit, _ in said}) == 1:
+                unit, doc = min(said)
+                about = "" if len(said) > 1 or self.grammar.numbers(doc) else doc
+                known[name] = dataclasses.replace(known[name], unit=unit, about=about)
+        return dataclasses.replace(query, columns=known)
 
     def _rows(self, query: Query) -> list[dict[str, Any]]:
         """The rows; none where a query that may be empty asks for a kind of artifact nobody has sealed."""

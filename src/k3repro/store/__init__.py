@@ -3,13 +3,14 @@
 from k3repro.store._artifact import Artifact
 from k3repro.store._catalog import Catalog
 from k3repro.store._code import code_closure, code_hash
-from k3repro.store._derive import derivation
+from k3repro.store._derive import Rows, derivation
 from k3repro.store._export import csv_text, export_artifact
 from k3repro.store._findings import Finding
 from k3repro.store._ledger import Entry, Ledger
 from k3repro.store._moved import current_producer
 from k3repro.store._reads import READ_CELLS
 from k3repro.store._redact import Redactor, looks_secret
+from k3repro.store._rows import Col, Row
 from k3repro.store._run import Run
 from k3repro.store._schema import Column, Header, Schema, Table
 from k3repro.store._signing import SIGNERS, Signed, read_signed, sign_heads
@@ -32,12 +33,15 @@ __all__ = [
     "WEAKEST_FIRST",
     "Artifact",
     "Catalog",
+    "Col",
     "Column",
     "Entry",
     "Finding",
     "Header",
     "Ledger",
     "Redactor",
+    "Row",
+    "Rows",
     "Run",
     "Schema",
     "Signed",

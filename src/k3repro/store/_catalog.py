@@ -35,11 +35,11 @@ from k3repro.store._schema import canonical_json
 if TYPE_CHECKING:
     from k3repro.store._store import Store
 
-VERSION = 3
+VERSION = 4
 _ARTIFACTS_DDL = """(seal VARCHAR, data VARCHAR, name VARCHAR, subject VARCHAR, kind VARCHAR, tier VARCHAR,
  basis VARCHAR, run_id VARCHAR, clock VARCHAR, verdict_ok BOOLEAN, producer VARCHAR, inputs VARCHAR[],
  parameters VARCHAR, serve VARCHAR, serves BIGINT, citation VARCHAR, verdict VARCHAR, environment VARCHAR,
- rows VARCHAR)"""
+ rows VARCHAR, schema VARCHAR)"""
 
 
 class Catalog:
@@ -243,7 +243,9 @@ def _fill_artifacts(connection: duckdb.DuckDBPyConnection, artifacts: Sequence[A
     by_seal = {a.seal: a for a in artifacts}
     for a in sorted(artifacts, key=lambda a: (a.name, a.subject, a.run_id, a.seal)):
         fixed = (a.seal, a.data, a.name, a.subject, a.kind, a.tier, a.basis, a.run_id, a.clock)
-        texts = [canonical_json(a.document[k]) for k in ("citation", "verdict", "environment", "rows")]
+        texts = [
+            canonical_json(a.document[k]) for k in ("citation", "verdict", "environment", "rows", "schema")
+        ]
         values = [
             *(*fixed, bool(a.verdict.get("ok")), a.producer, list(a.inputs)),
             *(canonical_json(a.document["parameters"]), canonical_json(a.document["serve"])),

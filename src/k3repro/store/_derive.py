@@ -16,10 +16,11 @@ from k3repro.store._canonical import data_digest
 from k3repro.store._moved import current_producer
 from k3repro.store._policy import row_values
 from k3repro.store._reads import READ_CELLS, observing, read_rows
+from k3repro.store._rows import Row, as_rows
 from k3repro.store._schema import Schema, plain
 from k3repro.store._vectors import Batch, sorted_batch
 
-Rows = Mapping[str, Sequence[Mapping[str, Any]]]
+Rows = Mapping[str, Sequence[Mapping[str, Any] | Row]]
 Producer = TypeVar("Producer", bound=Callable[..., Rows])
 _ATTRIBUTE = "__k3_derivation__"
 
@@ -96,7 +97,7 @@ def payload_of(rows: Rows, schema: Schema, where: str) -> dict[str, Batch]:
         schema.table(name)
     payload = {}
     for table in schema.tables:
-        values = [row_values(row, table, where) for row in rows.get(table.name, ())]
+        values = [row_values(row, table, where) for row in as_rows(rows.get(table.name, ()))]
         payload[table.name] = sorted_batch(
             {c.name: [row[i] for row in values] for i, c in enumerate(table.columns)}, table, where
         )

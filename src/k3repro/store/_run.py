@@ -16,6 +16,7 @@ from k3repro.observed import Watch
 from k3repro.store._code import code_hash
 from k3repro.store._files import disk_errors, write_atomic
 from k3repro.store._policy import as_time, row_values
+from k3repro.store._rows import Row, as_rows
 from k3repro.store._schema import Header, Schema, canonical_json, plain
 from k3repro.store._segments import NAME, append_segment, read_segments
 from k3repro.store._vectors import Batch, sorted_batch
@@ -76,7 +77,7 @@ class Run:
         """What was seen while this run was open (`k3repro.observed`), here or before it was resumed."""
         return self._seen | self._watch.seen()
 
-    def commit(self, wave: str, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+    def commit(self, wave: str, tables: Mapping[str, Sequence[Mapping[str, Any] | Row]]) -> None:
         """Append the rows of one wave as one fsynced segment; all of it is kept, or none.
 
         Raises:
@@ -147,9 +148,11 @@ class Run:
         """All rows as vectors in key order."""
         return {t.name: sorted_batch(self._columns[t.name], t, self.header.name) for t in self.schema.tables}
 
-    def _canonical(self, name: str, rows: Sequence[Mapping[str, Any]], where: str) -> dict[str, list[Any]]:
+    def _canonical(
+        self, name: str, rows: Sequence[Mapping[str, Any] | Row], where: str
+    ) -> dict[str, list[Any]]:
         table = self.schema.table(name)
-        values = [row_values(row, table, where) for row in rows]
+        values = [row_values(row, table, where) for row in as_rows(rows)]
         if self.header.kind in ("probe", "bring-up"):
             redact = self._redactor.text
             texts = [i for i, c in enumerate(table.columns) if c.type == "VARCHAR"]

@@ -8,10 +8,10 @@ Table 4. Every other printed cell is held out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from k3repro.errors import InputError
-from k3repro.store import Artifact, Column, Schema, Table, derivation
+from k3repro.store import Artifact, Col, Row, Rows, Schema, derivation
 from k3repro.twin import Platform, platform
 from k3repro.twin.waves import Wave, simulate_wave
 
@@ -19,32 +19,29 @@ ISL, OSL = 1024, 256
 SLOT_CELL = (32, 8)
 """The one cell of Table 4 that MI300X is calibrated on: concurrency, MAX_NUM_SEQS."""
 
-CONSTANTS = Table(
-    "constants",
-    (
-        Column("platform", "VARCHAR"),
-        Column("constant", "VARCHAR", doc="field of k3repro.twin.Platform"),
-        Column("value", "INT64", doc="in the unit its name ends with"),
-        Column("calibrated_on", "VARCHAR", doc="printed cells"),
-    ),
-    key=("platform", "constant"),
-    doc="What platforms.toml holds.",
-)
-RESIDUALS = Table(
-    "residuals",
-    (
-        Column("platform", "VARCHAR"),
-        Column("cell", "VARCHAR"),
-        Column("quantity", "VARCHAR"),
-        Column("unit", "VARCHAR"),
-        Column("printed", "DOUBLE"),
-        Column("simulated", "DOUBLE"),
-        Column("residual", "DOUBLE", doc="simulated / printed - 1, of a cell the constants were fitted to"),
-    ),
-    key=("platform", "cell", "quantity"),
-    doc="In-sample residuals: how well the fitted form bends to its own data, no test of anything.",
-)
-SCHEMA = Schema((CONSTANTS, RESIDUALS))
+
+class Constant(Row, table="constants", key=("platform", "constant")):
+    """What platforms.toml holds."""
+
+    platform: str | None
+    constant: Annotated[str | None, Col(doc="field of k3repro.twin.Platform")]
+    value: Annotated[int | None, Col(doc="in the unit its name ends with")]
+    calibrated_on: Annotated[str | None, Col(doc="printed cells")]
+
+
+class Residual(Row, table="residuals", key=("platform", "cell", "quantity")):
+    """In-sample residuals: how well the fitted form fits its own data, no test of anything."""
+
+    platform: str | None
+    cell: str | None
+    quantity: str | None
+    unit: str | None
+    printed: float | None
+    simulated: float | None
+    residual: Annotated[float | None, Col(doc="simulated / printed - 1, of a cell it was fitted to")]
+
+
+SCHEMA = Schema((Constant.TABLE, Residual.TABLE))
 
 _START = {"prefill_step_ns": 300_000_000, "prefill_token_ns": 150_000, "step_sequence_ns": 200_000}
 _STEPS = {"prefill_step_ns": 64_000_000, "prefill_token_ns": 32_000, "step_sequence_ns": 64_000}
@@ -61,7 +58,7 @@ _FITTED = ("ttft_p50_s", "ttft_p99_s", "tpot_ms")
 
 
 @derivation(name="twin-calibration", schema=SCHEMA)
-def calibrate(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+def calibrate(inputs: Sequence[Artifact]) -> Rows:
     """Constants of both platforms from `published-decode`, with their in-sample residuals.
 
     Raises:
@@ -163,23 +160,19 @@ _FREE = {
 }
 
 
-def _constants(name: str, spec: Platform) -> Iterator[dict[str, Any]]:
+def _constants(name: str, spec: Platform) -> Iterator[Constant]:
     for constant, basis in {**_BASIS, **_FREE[name]}.items():
-        yield {
-            "platform": name, "constant": constant, "value": getattr(spec, constant), "calibrated_on": basis,
-        }  # fmt: skip
+        yield Constant(platform=name, constant=constant, value=getattr(spec, constant), calibrated_on=basis)
 
 
-def _residual(
-    name: str, cell: str, quantity: str, unit: str, printed: float, simulated: float
-) -> dict[str, Any]:
-    return {
-        "platform": name, "cell": cell, "quantity": quantity, "unit": unit, "printed": printed,
-        "simulated": simulated, "residual": simulated / printed - 1,
-    }  # fmt: skip
+def _residual(name: str, cell: str, quantity: str, unit: str, printed: float, simulated: float) -> Residual:
+    return Residual(
+        platform=name, cell=cell, quantity=quantity, unit=unit, printed=printed, simulated=simulated,
+        residual=simulated / printed - 1,
+    )  # fmt: skip
 
 
-def _latency_residuals(spec: Platform, rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+def _latency_residuals(spec: Platform, rows: Sequence[Mapping[str, Any]]) -> Iterator[Residual]:
     for row in rows:
         wave = simulate_wave(spec, row["concurrency"], ISL, OSL)
         for quantity, (unit, take) in QUANTITIES.items():
@@ -187,14 +180,14 @@ def _latency_residuals(spec: Platform, rows: Sequence[Mapping[str, Any]]) -> Ite
             yield _residual("mi325x", cell, quantity, unit, row[quantity], take(wave))
 
 
-def _wall_residuals(name: str, spec: Platform, law: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _wall_residuals(name: str, spec: Platform, law: Mapping[str, Any]) -> Iterator[Residual]:
     short, long = (simulate_wave(spec, 1, ISL, osl).wall_s for osl in (16, OSL))
     slope = (long - short) / (OSL - 16)
     yield _residual(name, "wall law", "k_s_per_token", "s/token", law["k_s_per_token"], slope)
     yield _residual(name, "wall law", "c0_s", "s", law["c0_s"], short - 16 * slope)
 
 
-def _slot_residual(spec: Platform, rate: float) -> dict[str, Any]:
+def _slot_residual(spec: Platform, rate: float) -> Residual:
     concurrency, slots = SLOT_CELL
     wave = simulate_wave(spec, concurrency, ISL, OSL)
     cell = f"Table 4, con {concurrency}, MAX_NUM_SEQS {slots}"

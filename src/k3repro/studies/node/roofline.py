@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from k3repro.budget.sealed import Specs, seal_spec, specs_of
 from k3repro.capacity import ROOFLINES, Serving, Throughput, bound_law, find_knee, rank, serving_of
 from k3repro.errors import InputError
 from k3repro.spec import load_layout
-from k3repro.store import Artifact, Column, Schema, Store, Table, derivation
+from k3repro.store import Artifact, Col, Column, Row, Rows, Schema, Store, Table, derivation
 
 __all__ = ["optional_rows", "roofline", "seal_roofline", "specs_for"]
 
@@ -35,64 +35,64 @@ CELLS = Table(
     key=("series", "concurrency", "lengths"),
     doc="Total tokens/s: what the roofline allows and what is printed.",
 )
-LAWS = Table(
-    "laws",
-    (
-        *(Column(name, "VARCHAR", nullable=False) for name in ("layout", "law")),
-        Column("model", "VARCHAR"),
-        Column("gpus", "INT64", unit="GPUs"),
-        Column("compute_format", "VARCHAR"),
-        Column("active_parameters", "INT64", doc="with embedding and head"),
-        Column("weight_bytes", "DOUBLE", unit="bytes", doc="that a step of a large batch reads"),
-        Column("kv_bytes_per_token", "DOUBLE", unit="bytes", doc="over all GPUs"),
-        Column(
-            "compute_ceiling", "DOUBLE", unit="tokens/s", doc="dense peak over two operations a parameter"
-        ),
-        Column("tree", "VARCHAR", doc="the law as data, in in_flight, isl, osl"),
-    ),
-    key=("layout", "law"),
-    doc="Rooflines as formula trees.",
-)
-KNEES = Table(
-    "knees",
-    (
-        Column("series", "VARCHAR", nullable=False),
-        Column("load", "VARCHAR", nullable=False, doc="stated concurrency, or requests inferred in flight"),
-        *(Column(name, "VARCHAR") for name in ("model", "mode", "tokens")),
-        Column("levels", "INT64", doc="levels of different load"),
-        Column("error", "DOUBLE", doc="relative error of the rates that was used"),
-        Column("error_source", "VARCHAR"),
-        *(Column(name, "INT64", unit="requests") for name in ("at", "low", "high", "before")),
-        Column("plateau", "DOUBLE", unit="tokens/s"),
-        Column("standing", "VARCHAR"),
-    ),
-    key=("series", "load"),
-    doc="Where each ladder stops paying, with what the errors of its rates leave open.",
-)
-SATURATION = Table(
-    "saturation",
-    (
-        Column("group", "VARCHAR", nullable=False, doc="ladders and tokens that may be ranked together"),
-        Column("model", "VARCHAR", nullable=False),
-        Column("series", "VARCHAR"),
-        Column("gpus", "INT64", unit="GPUs"),
-        Column("active_parameters", "INT64"),
-        Column("published", "DOUBLE", unit="tokens/s"),
-        Column("published_per_gpu", "DOUBLE", unit="tokens/s/GPU"),
-        Column("ceiling_per_gpu", "DOUBLE", unit="tokens/s/GPU", doc="compute ceiling"),
-        Column("share", "DOUBLE", doc="published over the compute ceiling"),
-        Column("rank_published", "INT64", doc="within the group, per GPU"),
-        Column("rank_active", "INT64", doc="within the group, fewest active parameters first"),
-    ),
-    key=("group", "model"),
-    doc="Highest printed rates beside active parameters; text and image tokens apart, per GPU.",
-)
-SCHEMA = Schema((CELLS, LAWS, KNEES, SATURATION))
-Row = Mapping[str, Any]
+
+
+class Roofline(Row, table="laws", key=("layout", "law")):
+    """Rooflines as formula trees."""
+
+    layout: str
+    law: str
+    model: str | None
+    gpus: Annotated[int | None, Col("GPUs")]
+    compute_format: str | None
+    active_parameters: Annotated[int | None, Col(doc="with embedding and head")]
+    weight_bytes: Annotated[float | None, Col("bytes", "that a step of a large batch reads")]
+    kv_bytes_per_token: Annotated[float | None, Col("bytes", "over all GPUs")]
+    compute_ceiling: Annotated[float | None, Col("tokens/s", "dense peak over two operations a parameter")]
+    tree: Annotated[str | None, Col(doc="the law as data, in in_flight, isl, osl")]
+
+
+class LadderKnee(Row, table="knees", key=("series", "load")):
+    """Where each ladder stops paying, with what the errors of its rates leave open."""
+
+    series: str
+    load: Annotated[str, Col(doc="stated concurrency, or requests inferred in flight")]
+    model: str | None
+    mode: str | None
+    tokens: str | None
+    levels: Annotated[int | None, Col(doc="levels of different load")]
+    error: Annotated[float | None, Col(doc="relative error of the rates that was used")]
+    error_source: str | None
+    at: Annotated[int | None, Col("requests")]
+    low: Annotated[int | None, Col("requests")]
+    high: Annotated[int | None, Col("requests")]
+    before: Annotated[int | None, Col("requests")]
+    plateau: Annotated[float | None, Col("tokens/s")]
+    standing: str | None
+
+
+class Saturation(Row, table="saturation", key=("group", "model")):
+    """Highest printed rates beside active parameters; text and image tokens apart, per GPU."""
+
+    group: Annotated[str, Col(doc="ladders and tokens that may be ranked together")]
+    model: str
+    series: str | None
+    gpus: Annotated[int | None, Col("GPUs")]
+    active_parameters: int | None
+    published: Annotated[float | None, Col("tokens/s")]
+    published_per_gpu: Annotated[float | None, Col("tokens/s/GPU")]
+    ceiling_per_gpu: Annotated[float | None, Col("tokens/s/GPU", "compute ceiling")]
+    share: Annotated[float | None, Col(doc="published over the compute ceiling")]
+    rank_published: Annotated[int | None, Col(doc="within the group, per GPU")]
+    rank_active: Annotated[int | None, Col(doc="within the group, fewest active parameters first")]
+
+
+SCHEMA = Schema((CELLS, Roofline.TABLE, LadderKnee.TABLE, Saturation.TABLE))
+Read = Mapping[str, Any]  # a row of an artifact
 
 
 @derivation(name="roofline", schema=SCHEMA)
-def roofline(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+def roofline(inputs: Sequence[Artifact]) -> Rows:
     """Roofline, knees and saturation of every transcribed ladder.
 
     Raises:
@@ -122,7 +122,7 @@ class _Reading:
         levels = readings[0].rows("levels") if readings else []
         self.levels = {(row["series"], row["concurrency"]): row for row in levels}
 
-    def shape(self, series: Row, concurrency: int) -> tuple[float, float, float] | None:
+    def shape(self, series: Read, concurrency: int) -> tuple[float, float, float] | None:
         """Inferred prompt and reply tokens and requests in flight; the reply as stated where not inferred."""
         length, level = self.lengths.get(series["series"]), self.levels.get((series["series"], concurrency))
         if not length or not level or length["length_low"] is None or level["in_flight_high"] is None:
@@ -145,7 +145,7 @@ def _serving(specs: Specs, name: str) -> Serving:
 
 
 def _cells(
-    series: Row, row: Row, servings: Mapping[str, Serving], read: _Reading
+    series: Read, row: Read, servings: Mapping[str, Serving], read: _Reading
 ) -> Iterator[dict[str, Any]]:
     shapes: list[tuple[str, str, tuple[float, float, float] | None]] = [
         ("stated", "independent", _stated(series, row["concurrency"])),
@@ -165,30 +165,28 @@ def _cells(
         }  # fmt: skip
 
 
-def _stated(series: Row, concurrency: int) -> tuple[float, float, float] | None:
+def _stated(series: Read, concurrency: int) -> tuple[float, float, float] | None:
     """The stated shape; None where a length is not stated or images add tokens nobody counts."""
     if not series["isl"] or not series["osl"] or series["tokens"] != "text":
         return None
     return float(series["isl"]), float(series["osl"]), float(concurrency)
 
 
-def _laws(specs: Specs, serving: Serving) -> Iterator[dict[str, Any]]:
+def _laws(specs: Specs, serving: Serving) -> Iterator[Roofline]:
     for kind in ROOFLINES:
         law = bound_law(serving, kind)
-        yield {
-            "layout": serving.layout, "law": kind, "model": specs.layouts[serving.layout].model,
-            "gpus": serving.gpus, "compute_format": serving.compute,
-            "active_parameters": serving.passes.active,
-            "weight_bytes": serving.passes.routed_bytes + serving.passes.shared_bytes,
-            "kv_bytes_per_token": serving.kv_bytes,
-            "compute_ceiling": serving.flops / serving.flops_of(1.0),
-            "tree": json.dumps(law.as_dict(), sort_keys=True),
-        }  # fmt: skip
+        yield Roofline(
+            layout=serving.layout, law=kind, model=specs.layouts[serving.layout].model,
+            gpus=serving.gpus, compute_format=serving.compute, active_parameters=serving.passes.active,
+            weight_bytes=serving.passes.routed_bytes + serving.passes.shared_bytes,
+            kv_bytes_per_token=serving.kv_bytes, compute_ceiling=serving.flops / serving.flops_of(1.0),
+            tree=json.dumps(law.as_dict(), sort_keys=True),
+        )  # fmt: skip
 
 
 def _knees(
-    series: Mapping[str, Row], levels: Sequence[Row], spread: Sequence[Row], read: _Reading
-) -> Iterator[dict[str, Any]]:
+    series: Mapping[str, Read], levels: Sequence[Read], spread: Sequence[Read], read: _Reading
+) -> Iterator[LadderKnee]:
     """By stated concurrency and by requests in flight: a rate may be flat because the load is."""
     noise = {(row["model"], row["condition"]): row for row in spread if row["ci95_tokens_per_s"] is not None}
     for name, head in series.items():
@@ -199,11 +197,11 @@ def _knees(
         loads["in flight"] = _by_flight(name, own, read)
         for load, points in loads.items():
             if points and len(own) >= 3:
-                yield {
-                    "series": name, "load": load, "model": head["model"], "mode": head["mode"],
-                    "tokens": head["tokens"], "error": error, "error_source": _SOURCES[known is not None],
+                yield LadderKnee(
+                    series=name, load=load, model=head["model"], mode=head["mode"],
+                    tokens=head["tokens"], error=error, error_source=_SOURCES[known is not None],
                     **_knee(points, error),
-                }  # fmt: skip
+                )  # fmt: skip
 
 
 def _knee(points: Sequence[tuple[int, float]], error: float) -> dict[str, Any]:
@@ -219,7 +217,7 @@ def _knee(points: Sequence[tuple[int, float]], error: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _by_flight(name: str, own: Sequence[Row], read: _Reading) -> list[tuple[int, float]]:
+def _by_flight(name: str, own: Sequence[Read], read: _Reading) -> list[tuple[int, float]]:
     """(requests in flight, rate) of the levels whose load is above that of every lower one by a tenth."""
     points: list[tuple[int, float]] = []
     for row in sorted(own, key=lambda row: int(row["concurrency"])):
@@ -237,10 +235,10 @@ _SOURCES = {
 
 
 def _saturation(
-    series: Mapping[str, Row], levels: Sequence[Row], servings: Mapping[str, Serving]
-) -> Iterator[dict[str, Any]]:
+    series: Mapping[str, Read], levels: Sequence[Read], servings: Mapping[str, Serving]
+) -> Iterator[Saturation]:
     """Highest rate of each model within a mode; ranked per GPU, one kind of tokens at a time."""
-    best: dict[tuple[str, str], Row] = {}
+    best: dict[tuple[str, str], Read] = {}
     for row in levels:
         head = series[row["series"]]
         key = (f"{head['mode']}, {head['tokens']}", head["model"])
@@ -261,13 +259,13 @@ def _saturation(
         for rate in rates:
             serving = active[rate.name]
             ceiling = serving.flops / serving.flops_of(1.0) / serving.gpus
-            yield {
-                "group": group, "model": rate.name, "series": own[rate.name]["series"],
-                "gpus": serving.gpus, "active_parameters": serving.passes.active,
-                "published": own[rate.name]["total_tokens_per_s"], "published_per_gpu": rate.value,
-                "ceiling_per_gpu": ceiling, "share": rate.value / ceiling,
-                "rank_published": order.index(rate.name) + 1, "rank_active": fewest.index(rate.name) + 1,
-            }  # fmt: skip
+            yield Saturation(
+                group=group, model=rate.name, series=own[rate.name]["series"],
+                gpus=serving.gpus, active_parameters=serving.passes.active,
+                published=own[rate.name]["total_tokens_per_s"], published_per_gpu=rate.value,
+                ceiling_per_gpu=ceiling, share=rate.value / ceiling,
+                rank_published=order.index(rate.name) + 1, rank_active=fewest.index(rate.name) + 1,
+            )  # fmt: skip
 
 
 def optional_rows(artifact: Artifact, table: str) -> list[dict[str, Any]]:
