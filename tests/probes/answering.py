@@ -26,8 +26,8 @@ class Answering:
     def get(self, path: str) -> tuple[int, bytes]:
         if path == "/v1/models":
             return 200, b'{"data": [{"id": "m", "max_model_len": 100000}]}'
-        if path == "/metrics" and not (self.lie == "metrics go silent" and self.posts > 7):
-            another = (self.lie == "restarts" and self.posts > 7) or (
+        if path == "/metrics" and not (self.lie == "metrics go silent" and self.posts > 11):
+            another = (self.lie == "restarts" and self.posts > 11) or (
                 self.lie == "two behind one URL" and self.posts % 2
             )
             return 200, (
@@ -39,7 +39,7 @@ class Answering:
 
     def post(self, asked: dict[str, Any]) -> bytes:
         self.posts += 1
-        if self.lie == "fails the tenth" and self.posts == 10:
+        if self.lie == "fails the tenth of the ladder" and self.posts == 14:
             return plain(500, b"{}")
         cap, prompt = asked["max_tokens"], asked["prompt"]
         key = prompt.rpartition(" token for ")[2].partition(" ")[0]
@@ -75,7 +75,12 @@ class Answering:
                     writer.write(plain(*self.get(head.split(b" ")[1].decode())))
                     continue
                 size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-                answer = self.post(json.loads(await reader.readexactly(size)))
+                asked = json.loads(await reader.readexactly(size))
+                if head.startswith(b"POST /tokenize"):
+                    count = len(asked.get("prompt", "").split())
+                    writer.write(plain(200, json.dumps({"count": count}).encode()))
+                    continue
+                answer = self.post(asked)
                 await asyncio.sleep(0.02)
                 writer.write(answer)
         writer.close()

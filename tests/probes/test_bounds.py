@@ -18,6 +18,7 @@ WHOLE = st.sampled_from([0, -1, 1, 7, 10**6, 10**12, -(10**18), 2**63])
 REAL = st.sampled_from([0.0, -0.5, 0.5, 1.0, 1.5, 1e-300, 1e300, math.inf, -math.inf, math.nan])
 TEXT = st.sampled_from(["", "x", "/nowhere", "500/200", "500/0", "a:1/1@0", "\x00", "twin:mi300x", "-1/5@3"])
 VALUES: dict[Any, Any] = {
+    int | str: WHOLE | TEXT | st.sampled_from(["512..2048", "lognormal:9,5", "normal:1000,200", "9..5"]),
     int: WHOLE, float: REAL, str: TEXT, bool: st.booleans(),
     tuple[int, ...]: st.lists(WHOLE, max_size=3).map(tuple),
     tuple[float, ...]: st.lists(REAL, max_size=3).map(tuple),

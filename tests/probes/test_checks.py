@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from k3repro.client import Outcome, RequestRecord
-from k3repro.probes.attend import Headroom
 from k3repro.probes.checks import summarise, verdict
 from k3repro.probes.plan import Rung, estimate
+from k3repro.probes.wave_monitor import Headroom
 
 RUNG = Rung("con=8", 8, 8, 1000, 100)
 
@@ -48,7 +48,12 @@ def test_every_defect_has_its_reason() -> None:
     assert "1.010 of the forced output" in reasons([record(0, completion_tokens=108), *clean[1:]])
     assert "7 records of 8 requests" in reasons(clean[1:])
     assert "Little's law" in reasons(clean[1:])
-    assert "1 prompts off target 1000: for example 200" in reasons([record(0, prompt_tokens=200), *clean[1:]])
+    assert "1 of 8 prompts off target 1000: for example 200" in reasons(
+        [record(0, prompt_tokens=200), *clean[1:]]
+    )
+    assert reasons([record(0, prompt_tokens=1016), *clean[1:]]) == ""
+    assert "2 of 8 prompts off" in reasons([record(n, prompt_tokens=1080) for n in range(2)] + clean[2:])
+    assert "refused with 429" in reasons([record(0, retries=2), *clean[1:]])
     assert "on average" in reasons([record(n, prompt_tokens=1045) for n in range(8)])
     assert "on average" not in reasons([record(n, prompt_tokens=1015) for n in range(8)])
     assert "without usage.prompt_tokens" in reasons([record(0, prompt_tokens=None), *clean[1:]])

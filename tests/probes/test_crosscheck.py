@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from k3repro.probes.crosscheck import event_reasons, server_reasons, witness
+from k3repro.serve.metrics import Metrics
 
 S = 1_000_000_000
 
@@ -103,11 +104,30 @@ def test_a_few_slow_transfers_do_not_hide_in_the_mean(
     assert (flagged in found[0]) if flagged else found == []
 
 
+def lateness(*counts: int) -> Metrics:
+    bounds = ("0.005", "0.01", "+Inf")
+    name = "k3repro_twin_deadline_miss_seconds_bucket"
+    return witness("".join(f'{name}{{le="{b}"}} {n}\n' for b, n in zip(bounds, counts, strict=True)))
+
+
 def test_a_late_simulation_is_invalid() -> None:
-    late = witness('k3repro_twin_deadline_miss_seconds{quantile="0.99"} 0.006\n')
-    assert "too busy" in server_reasons(witness(None), late, rows())[0]
-    fine = witness('k3repro_twin_deadline_miss_seconds{quantile="0.99"} 0.004\n')
-    assert server_reasons(witness(None), fine, rows()) == []
+    assert "too busy" in server_reasons(lateness(0, 0, 0), lateness(900, 980, 1000), rows(first=0.1))[0]
+    assert server_reasons(lateness(0, 0, 0), lateness(900, 995, 1000), rows(first=0.1)) == []
+
+
+def test_what_a_simulation_was_late_before_the_run_says_nothing_about_it() -> None:
+    spike = lateness(100, 100, 1000)
+    assert server_reasons(spike, lateness(1100, 1100, 2000), rows()) == []
+
+
+def test_lateness_is_held_against_what_is_measured() -> None:
+    before, after = lateness(0, 0, 0), lateness(900, 1000, 1000)
+    assert "more than 10 ms" not in str(server_reasons(before, after, rows()))
+    quick = [row | {"first_token_ns": row["sent_ns"] + 10_000_000} for row in rows()]
+    slow = [row | {"first_token_ns": row["sent_ns"] + 1_250_000_000} for row in rows()]
+    late = lateness(900, 900, 1000)
+    assert "too busy" in str(server_reasons(before, late, quick))
+    assert "too busy" not in str(server_reasons(before, late, slow))
 
 
 def test_coalesced_events_are_no_token_times() -> None:

@@ -12,9 +12,9 @@ from lies import Lie, each
 from k3repro.client import Request, open_target, run_wave, zero_server
 from k3repro.errors import InvalidRun
 from k3repro.probes import run_probe
-from k3repro.probes.attend import Headroom, attended_wave
 from k3repro.probes.checks import summarise
 from k3repro.probes.plan import Rung
+from k3repro.probes.wave_monitor import Headroom, monitored_wave
 from k3repro.store import Store
 
 TWIN = "twin:mi325x"
@@ -71,7 +71,7 @@ def test_a_client_that_cannot_keep_up_says_that_it_was_measured() -> None:
     requests = [Request(f"r{n}", "x", 256) for n in range(1024)]
     with zero_server() as port, open_target(f"http://127.0.0.1:{port}") as target:
         headroom = Headroom()
-        records = target.run(attended_wave, requests, headroom=headroom, concurrency=1024)
+        records = target.run(monitored_wave, requests, headroom=headroom, concurrency=1024)
     rung = Rung("flood", 1024, 1024, 8, 256)
     row = summarise(rung, 0, records, headroom=headroom)
     late = headroom.lag_s is None or headroom.lag_s > 0.005

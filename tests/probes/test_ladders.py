@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from k3repro.errors import InputError, InvalidRun, UsageError
 from k3repro.probes import capacity_grid, confirm_limits, estimate_probe, limits, run_pair, run_probe
 from k3repro.probes._run import resolved
-from k3repro.probes.attend import Seen
 from k3repro.probes.cells import FAILED, OVER, SERVED, STALL, UNKNOWN, judge
 from k3repro.probes.effects import _interval, spread_of
 from k3repro.probes.needles import preamble
@@ -19,6 +18,7 @@ from k3repro.probes.plan import Rung
 from k3repro.probes.setting import costs_of
 from k3repro.probes.shapes import KNEE_GAIN, Shape, knee, parse_shape
 from k3repro.probes.signature import fisher
+from k3repro.probes.wave_monitor import Seen
 from k3repro.store import Artifact, Store
 
 TWIN = "twin:mi325x"

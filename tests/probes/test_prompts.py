@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from k3repro.errors import InputError
-from k3repro.probes.prompts import Sizing, filler, insert, sentences, words_digest
+from k3repro.probes.prompts import filler, insert, sentences, words_digest
+from k3repro.probes.sizing import Sizing
 from k3repro.twin._tokenizer import count_tokens
 
 

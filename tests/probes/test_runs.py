@@ -203,16 +203,16 @@ def test_a_run_resumed_on_another_serve_says_that_it_is_stitched_and_gates_nothi
 def test_the_canary_keeps_a_ladder_off_a_degraded_serve(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from k3repro.probes import attend
+    from k3repro.probes import wave_monitor
 
-    real = attend.run_wave
+    real = wave_monitor.run_wave
 
     async def degraded(target: Any, requests: Any, **options: Any) -> Any:
         records = await real(target, requests, **options)
         bad = options["wave"] == "canary-before-4"
         return each(lambda r: {"outcome": Outcome.TIMEOUT})(records) if bad else records
 
-    monkeypatch.setattr(attend, "run_wave", degraded)
+    monkeypatch.setattr(wave_monitor, "run_wave", degraded)
     with pytest.raises(InvalidRun, match="canary failed: 4 not completed: 4 timeout"):
         gate(store)
 

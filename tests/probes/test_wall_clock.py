@@ -65,7 +65,13 @@ def test_an_aborted_run_marks_the_serve_suspect_and_resumes_after_a_canary(
     watch = Watch()
     gate = run_probe("needle-gate", target=url, store=store, progress=watch, **SMALL)
     assert gate.verdict["ok"], gate.verdict["reasons"]
-    assert watch.resumed == ["calibration", "canary-before-1", "canary-before-4", "gate-0-con=1"]
+    assert watch.resumed == [
+        "calibration",
+        "warm-up-before",
+        "canary-before-1",
+        "canary-before-4",
+        "gate-0-con=1",
+    ]
     assert [name for name in watch.sent if name.startswith("canary-recovered")] != []
     assert "gate-1-con=4" in watch.sent and "gate-0-con=1" not in watch.sent
     rows = {row["wave"]: row for row in gate.rows("requests")}

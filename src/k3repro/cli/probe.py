@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -12,10 +13,25 @@ import click
 
 from k3repro.cli import emit
 from k3repro.cli._harness import harness
+from k3repro.client import ENDPOINTS
 from k3repro.errors import UsageError
-from k3repro.probes import PAIRED, PROBES, Silent, choose, estimate_probe, run_pair, run_probe
+from k3repro.probes import (
+    PAIRED,
+    PROBES,
+    Next,
+    Silent,
+    choose,
+    estimate_probe,
+    parse_slo,
+    results,
+    results_text,
+    run_pair,
+    run_probe,
+    what_next,
+)  # fmt: skip
 from k3repro.store import Artifact, Store
 from k3repro.units import format_decimal, parse_tokens, thousands
+from k3repro.workload import parse_lengths
 
 _EXAMPLES = {
     "self-consistency": (
@@ -40,7 +56,12 @@ _EXAMPLES = {
     ),
     "envelope": ("--target twin:mi325x --estimate", "--target http://router:30000 --concurrency 1,8,64"),
     "hand-off": ("--target http://decode:8000 --prefill http://prefill:8000 --isl 1K,64K",),
-    "latency": ("--target twin:mi325x", "--target twin:mi325x --p99 --estimate"),
+    "latency": (
+        "--target http://router:30000 --slo ttft=2s,tpot=50ms",
+        "--target twin:mi325x --p99 --estimate",
+        "--target twin:mi325x --rate 2,4,8 --duration-s 30 --isl lognormal:1000,8000",
+        "--target twin:mi325x --rate 4 --arrival burst --dataset sharegpt.json",
+    ),
     "needle-controls": (
         "--target twin:mi325x",
         "--target 'twin:mi325x?defect=preamble' --context 1K",
@@ -66,9 +87,21 @@ _HELP = {
     "block_tokens": "Tokens of one attention block; 0: not known.",
     "max_margin": "Widest top-2 margin, in nats, at which a parting is a near tie.",
     "max_dlp": "Largest log-probability difference, in nats, that rounding explains.",
-    "isl": "Input tokens of each request (1024, 50K).",
-    "osl": "Output tokens of each request; a comma list in a sweep; 0: as the probe thinks fit.",
-    "requests": "At least so many requests per concurrency (500 carry a p99).",
+    "isl": "Input tokens of each request: 1024, 50K, 512..2048, normal:1000,200, lognormal:1000,8000.",
+    "osl": "Output tokens of each request, written alike; a comma list in a sweep; 0: probe default.",
+    "rate": "Requests per second, one step each: an open loop instead of --concurrency.",
+    "arrival": "Arrivals of the open loop: poisson, uniform or burst.",
+    "burst": "Requests that arrive together with --arrival burst.",
+    "duration_s": "How long requests arrive at each --rate.",
+    "ramp_s": "Seconds over which the rate grows to --rate.",
+    "warmup": "Requests before each step that do not count.",
+    "dataset": "Requests from a file: ShareGPT-like JSON, CSV (isl, osl), Mooncake or Weka trace.",
+    "prefix_tokens": "Leading tokens that requests of one group share (prefix caching).",
+    "prefix_groups": "Groups of shared prefixes.",
+    "natural": "Let replies end where the model ends them; output tokens are then a cap.",
+    "max_seconds": "Start no step later than this after the first one (0: no limit).",
+    "early_stop": "End the ladder when two steps in a row raise the output rate by no more than 2 %.",
+    "requests": "Minimum requests per concurrency (500 carry a p99).",
     "p99": "Five hundred requests per concurrency, which a p99 takes; --estimate says what that costs.",
     "repeats": "Repeats of each step.",
     "concurrency": "Requests in flight, one rung each: 1,8,64.",
@@ -123,6 +156,14 @@ class _List(click.ParamType[tuple[int, ...]]):
         return value if isinstance(value, tuple) else tuple(parse_tokens(part) for part in value.split(","))
 
 
+class _Length(click.ParamType[int | str]):
+    name = "tokens"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        lengths = parse_lengths(value)
+        return lengths.values[0] if lengths.kind == "fixed" else value
+
+
 class _Share(click.ParamType[float]):
     name = "rate"
 
@@ -152,8 +193,8 @@ class _Shares(click.ParamType[tuple[float, ...]]):
 
 
 _TYPES: dict[Any, Any] = {
-    int: _Whole(), tuple[int, ...]: _List(), float: _Share(), str: str, tuple[str, ...]: _Texts(),
-    tuple[float, ...]: _Shares(), bool: bool,
+    int: _Whole(), int | str: _Length(), tuple[int, ...]: _List(), float: _Share(), str: str,
+    tuple[str, ...]: _Texts(), tuple[float, ...]: _Shares(), bool: bool,
 }  # fmt: skip
 
 
@@ -176,11 +217,10 @@ def _run(
     name: str, target: str | None, estimate: bool, as_json: bool, root: Path | None, **options: Any
 ) -> None:
     store = Store(root)
-    control = {
-        key: options.pop(key)
-        for key in ("unsafe", "seed", "model", "confirm", "hardware", "behind", "against", "restarts")
-        if key in options
-    }
+    _reach(options)
+    slo = options.pop("slo", "")
+    parse_slo(slo)
+    control = {key: options.pop(key) for key in _CONTROL if key in options}
     if estimate:
         planned = {"platform": options.pop("_platform")} if "_platform" in options else {}
         plan = estimate_probe(name, target=target or "", store=store, **planned, **options)
@@ -193,16 +233,35 @@ def _run(
     progress = Silent() if as_json else choose()
     against, restarts = control.pop("against", None), control.pop("restarts", 1)
     if against:
-        for key in ("confirm", "hardware", "behind"):
+        for key in ("confirm", "hardware", "behind", "tokenizer"):
             control.pop(key)
         artifact = run_pair(
             name, target, against, store=store, restarts=restarts, progress=progress, **control, **options
         )
     else:
         artifact = run_probe(name, target=target, store=store, progress=progress, **control, **options)
-    emit(_summary(artifact)) if as_json else _print(artifact)
+    found, following = results(artifact, slo), what_next(artifact, store, target)
+    if as_json:
+        emit(_summary(artifact) | {"results": found, "next": [step.as_dict() for step in following]})
+    else:
+        _print(artifact, results_text(found), following)
     if not artifact.verdict["ok"]:
         sys.exit(1)
+
+
+_CONTROL = ("unsafe", "seed", "model", "confirm", "hardware", "behind", "tokenizer", "against", "restarts")
+
+
+def _reach(options: dict[str, Any]) -> None:
+    """How the target is reached goes through the environment, so that nothing of it is a parameter."""
+    headers = options.pop("header", ())
+    if headers:
+        os.environ["K3REPRO_HEADERS"] = "\n".join(headers)
+    for name in ("ca_file", "endpoint"):
+        if value := options.pop(name, None):
+            os.environ[f"K3REPRO_{name.upper()}"] = str(value)
+    if options.pop("insecure", False):
+        os.environ["K3REPRO_INSECURE"] = "1"
 
 
 def _summary(artifact: Artifact) -> dict[str, Any]:
@@ -215,21 +274,44 @@ def _summary(artifact: Artifact) -> dict[str, Any]:
 _SHOWN = ("rungs", "cells", "effect", "slots", "limits", "recall", "points", "replay")
 
 
-def _print(artifact: Artifact) -> None:
+def _print(artifact: Artifact, table: Sequence[str], following: Sequence[Next]) -> None:
     verdict = artifact.verdict
+    if table:
+        click.echo("\n".join([*table, ""]))
     click.echo(f"{artifact.name}@{artifact.subject}  {artifact.tier}  seal {artifact.seal[:12]}")
-    state = (
-        "valid" if verdict["ok"] else "NOT valid, tainted for good" if verdict.get("tainted") else "NOT valid"
-    )
+    state = "valid" if verdict["ok"] else "NOT valid"
+    state += ", permanently tainted" if verdict.get("tainted") else ""
     click.echo("; ".join(filter(None, (state, verdict.get("power", "")))))
     for reason in verdict["reasons"]:
         click.echo(f"  {reason}")
     for key in _TOLD:
         if verdict.get(key) not in (None, "", {}):
-            click.echo(f"  {key.replace('_', ' ')}: {verdict[key]}")
+            click.echo(f"  {key.replace('_', ' ')}: {_told(verdict[key])}")
+    for step in following:
+        click.echo(f"next: {step.command}   # {step.why}")
 
 
-_TOLD = ("signature", "stops", "events", "recalled_to", "knee", "knees", "cells", "standing", "serves")
+def _told(value: Any) -> str:
+    """A value of the verdict for people: no Python notation."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_told(entry)}" for key, entry in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    return "not reached" if value is None else str(value)
+
+
+_TOLD = (
+    "stopped",
+    "signature",
+    "stops",
+    "events",
+    "recalled_to",
+    "knee",
+    "knees",
+    "cells",
+    "standing",
+    "serves",
+)
 
 
 _TOTALS = ("requests", "prompt_tokens", "output_tokens", "resident_tokens")
@@ -280,6 +362,31 @@ def _command(name: str) -> click.Command:
             help="Engine behind the router, asked who it is: a router shows no evidence itself. Repeat it.",
         ),
         click.option("--hardware", default="", help="What the serve runs on, as you say it: mi300x, cpu."),
+        click.option(
+            "--tokenizer",
+            default="",
+            metavar="PATH",
+            help="tokenizer.json that sizes prompts; default: the server's /tokenize, if any; or none.",
+        ),
+        click.option(
+            "--slo",
+            default="",
+            metavar="LIMITS",
+            help="Count goodput under these: ttft=2s,tpot=50ms (also itl, e2e, first_answer).",
+        ),
+        click.option(
+            "--endpoint",
+            type=click.Choice(["auto", *ENDPOINTS]),
+            help="API to use; auto takes the first that answers.",
+        ),
+        click.option(
+            "--header",
+            multiple=True,
+            metavar="'NAME: VALUE'",
+            help="Sent with every request; repeat it. A bearer token comes from $K3REPRO_API_KEY.",
+        ),
+        click.option("--insecure", is_flag=True, help="Do not check the certificate of an https target."),
+        click.option("--ca-file", metavar="FILE", help="Certificate to trust; $SSL_CERT_FILE works as well."),
         click.option(
             "--seed", type=int, default=0, show_default=True, help="Seed of prompts and of the twin."
         ),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from k3repro.client._answer import AnswerReader
 from k3repro.client._exchange import Handle
@@ -28,6 +30,14 @@ class Fetched:
     def text(self) -> str:
         """The body as text when the status is 200, else empty."""
         return self.body.decode("utf-8", "replace") if self.status == 200 else ""
+
+    @property
+    def json(self) -> Any:
+        """The body as JSON; None where it is none."""
+        try:
+            return json.loads(self.body)
+        except (ValueError, RecursionError):
+            return None
 
     @property
     def words(self) -> str:

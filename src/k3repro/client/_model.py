@@ -144,6 +144,15 @@ class RequestRecord:
             return None
         return (self.done_ns - self.first_token_ns) / 1e9 / later
 
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> RequestRecord:
+        """The record in a row of REQUESTS_TABLE; columns that older artifacts lack take their defaults."""
+        known = {field.name: row[field.name] for field in fields(cls) if field.name in row}
+        for field in fields(cls):
+            if known.get(field.name) is None and isinstance(field.default, (str, int)):
+                known.pop(field.name, None)
+        return cls(**known | {"outcome": Outcome(row["outcome"])})
+
     def as_row(self) -> dict[str, Any]:
         """The record as a row of REQUESTS_TABLE."""
         row = {field.name: getattr(self, field.name) for field in fields(self)}

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from urllib.parse import urlsplit
 
 from k3repro import serve
 from k3repro.client._access import ENDPOINTS, Access
@@ -22,7 +23,7 @@ from k3repro.client._sockets import SocketTransport
 from k3repro.errors import TargetError, UsageError
 from k3repro.registry import load
 
-__all__ = ["Target", "open_target"]
+__all__ = ["Target", "fetch_url", "open_target"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -199,6 +200,30 @@ class Target:
     def _add(self, item: dict[str, str] | None) -> None:
         if item is not None and item not in self.serve["evidence"]:
             self.serve["evidence"].append(item)
+
+
+async def fetch_url(url: str, *, timeout_s: float = 10.0) -> Fetched:
+    """GET one URL outside any target, with the keys, headers and certificates of the environment.
+
+    Never raises for what the network does: `status` is None and `problem` says why.
+    """
+    parts = urlsplit(url)
+    address = parse_target(f"{parts.scheme}://{parts.netloc}")
+    assert isinstance(address, Address)
+    access, loop = Access.of_environment(), asyncio.get_running_loop()
+    transport = SocketTransport(address, lambda: round(loop.time() * 1e9), access)
+    plain = transport.proxy is not None and not address.tls
+    encoder = Encoder(address.authority, f"http://{address.authority}" if plain else "", access)
+    fetch = Fetch(loop.create_future())
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    fetch.handle = transport.open(encoder.get(path), fetch)
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await fetch.future
+    except TimeoutError:
+        return Fetched(None, {}, b"", f"no answer within {timeout_s:g} s")
+    finally:
+        await transport.close()
 
 
 def _twin_cluster(address: TwinAddress, seed: int) -> tuple[Any, Any]:

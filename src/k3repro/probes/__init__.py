@@ -4,18 +4,21 @@ from k3repro.probes._judgement import compare_serves
 from k3repro.probes._registered import PROBES, probe_named
 from k3repro.probes._run import estimate_probe, parameters_of, passing_gate, run_probe
 from k3repro.probes.adopt import adopt, adopted
+from k3repro.probes.advisor import Next, what_next
 from k3repro.probes.confirmation import confirm_limits, limits
 from k3repro.probes.engine_start import seal_start, startup_law
 from k3repro.probes.fits import fit_wall_law
 from k3repro.probes.pairs import PAIRED, run_pair
 from k3repro.probes.plan import Rung
 from k3repro.probes.progress import Bar, Lines, Progress, Silent, choose
+from k3repro.probes.results import parse_slo, results, results_text
 
 __all__ = [
     "PAIRED",
     "PROBES",
     "Bar",
     "Lines",
+    "Next",
     "Progress",
     "Rung",
     "Silent",
@@ -28,10 +31,14 @@ __all__ = [
     "fit_wall_law",
     "limits",
     "parameters_of",
+    "parse_slo",
     "passing_gate",
     "probe_named",
+    "results",
+    "results_text",
     "run_pair",
     "run_probe",
     "seal_start",
     "startup_law",
+    "what_next",
 ]

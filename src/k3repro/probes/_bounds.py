@@ -10,8 +10,10 @@ from k3repro.errors import UsageError
 from k3repro.units import thousands
 
 _MOST_TOKENS, _MOST_COUNT, _MOST_BYTES = 100_000_000, 100_000, 10**15
-_TOKENS = frozenset({"isl", "osl", "context", "sweep_context", "max_tokens", "max_context", "block_tokens"})
-_MAY_BE_ZERO_S = frozenset({"warmup_s", "drain_s"})
+_TOKENS = frozenset(
+    {"isl", "osl", "context", "sweep_context", "max_tokens", "max_context", "block_tokens", "prefix_tokens"}
+)
+_MAY_BE_ZERO_S = frozenset({"warmup_s", "drain_s", "ramp_s"})
 _SHARES = frozenset({"depth", "sweep_depth", "max_rate"})
 
 

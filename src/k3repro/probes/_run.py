@@ -84,6 +84,7 @@ def run_probe(
     behind: Sequence[str] = (),
     name_as: str = "",
     launch: Mapping[str, Any] | None = None,
+    tokenizer: str = "",
     progress: Progress | None = None,
     **parameters: Any,
 ) -> Artifact:
@@ -98,6 +99,8 @@ def run_probe(
     `behind` are URLs of engines behind a router, which shows no evidence of a real engine itself; a restart
     of one of them is another serve. `name_as` names the serve in artifacts instead of its address (see
     `open_target`); `launch` is how it was started, as far as no endpoint tells, kept in the serve record.
+    `tokenizer`: a tokenizer.json or its folder, by which prompts are sized;
+    "" uses the server's /tokenize where it has one, "none" neither.
 
     Raises:
         UsageError: no such probe or parameter.
@@ -108,7 +111,9 @@ def run_probe(
     probe, chosen = probe_named(name), resolved(name, target, parameters)
     store, progress = store or Store(), progress or Silent()
     if confirm:
-        options: dict[str, Any] = {"unsafe": unsafe, "model": model, "hardware": hardware, "behind": behind}
+        options: dict[str, Any] = {
+            "unsafe": unsafe, "model": model, "hardware": hardware, "behind": behind, "tokenizer": tokenizer,
+        }  # fmt: skip
         return _confirm(name, target, store, progress, **options)
     # What cannot be planned is refused before a gate of ten minutes is asked for.
     planned = probe.plan(chosen)
@@ -139,7 +144,8 @@ def run_probe(
             identity = Identity(serve)
             session = Session(
                 opened, run, progress, interrupt, seed=seed, selftest=tested, timed=probe.PERFORMANCE,
-                identity=None if opened.clock == "virtual" else identity,
+                identity=None if opened.clock == "virtual" else identity, tokenizer=tokenizer,
+                natural=getattr(chosen, "natural", False),
             )  # fmt: skip
             return _carry_out(probe, chosen, session, run, unsafe, earlier, identity, behind)
 
@@ -158,7 +164,7 @@ def _earlier_serves(run: Run, serve: str) -> list[str]:
 
 def _confirm(
     name: str, target: str, store: Store, progress: Progress, *, unsafe: bool, model: str | None,
-    hardware: str, behind: Sequence[str],
+    hardware: str, behind: Sequence[str], tokenizer: str,
 ) -> Artifact:  # fmt: skip
     before = earlier_runs(store, name, parse_target(target).subject)
     newest = before[-1]
@@ -170,7 +176,7 @@ def _confirm(
     values = {key: value for key, value in newest.parameters.items() if key not in ("seed", "unsafe")}
     options: dict[str, Any] = {
         "target": target, "store": store, "seed": seed, "model": model, "hardware": hardware,
-        "behind": behind, "progress": progress,
+        "behind": behind, "tokenizer": tokenizer, "progress": progress,
     }  # fmt: skip
     if probe_named(name).PERFORMANCE and not unsafe:
         run_probe(needle_gate.NAME, **options)
@@ -188,7 +194,7 @@ def _carry_out(
     identity: Identity,
     behind: Sequence[str],
 ) -> Artifact:
-    session.progress.begin(probe.NAME, whole(probe.plan(chosen)))
+    session.progress.begin(probe.NAME, whole(probe.plan(chosen), wall=not session.virtual))
     if earlier:
         run.serve["stitched"] = earlier
     verdict: dict[str, Any] | None = None

@@ -7,16 +7,19 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from k3repro.client import Request, RequestRecord, SelfTest
-from k3repro.errors import InvalidRun
-from k3repro.probes import attend, checks
-from k3repro.probes.attend import Headroom, Observer
+from k3repro.client import Request, RequestRecord, SelfTest, advice
+from k3repro.errors import InvalidRun, TargetError
+from k3repro.probes import checks, wave_monitor
+from k3repro.probes.counting import counter_of
 from k3repro.probes.identity import Identity
 from k3repro.probes.interrupt import Interrupt
-from k3repro.probes.plan import Rung, calibration, calibration_words, canary
+from k3repro.probes.plan import MORE_WORDS, Rung, calibration, calibration_words, canary, warm_up
 from k3repro.probes.progress import Progress
-from k3repro.probes.prompts import GENERATOR, Sizing, filler, tag, words_digest
+from k3repro.probes.prompts import GENERATOR, filler, tag, words_digest
+from k3repro.probes.sizing import Sizing
+from k3repro.probes.wave_monitor import Headroom, Observer
 from k3repro.store import Run
+from k3repro.workload import Workload
 
 Build = Callable[[str, int], str]
 Wave = Callable[[Any, Callable[[RequestRecord], None]], Coroutine[Any, Any, list[RequestRecord]]]
@@ -48,6 +51,8 @@ class Session:
         selftest: SelfTest | None = None,
         timed: bool = True,
         identity: Identity | None = None,
+        tokenizer: str = "",
+        natural: bool = False,
     ) -> None:
         self.target = target
         self.run = run
@@ -64,7 +69,11 @@ class Session:
         # A late client spoils times; a needle that came late is the same needle.
         self._timed = timed
         self._identity = identity
+        self._tokenizer = tokenizer
+        self._natural = natural
+        self._asked: dict[str, checks.Asked] = {}
         self._position = 0
+        self.stopped = ""
         self._generator = GENERATOR
         self._offset = (
             0 if self.virtual else max((row["done_ns"] or 0 for row in run.rows("requests")), default=0)
@@ -75,46 +84,52 @@ class Session:
         return "/".join(filter(None, (str(self.seed), self.nonce, request_id)))
 
     def calibrate(self, build: Build = plain_prompt, generator: str = GENERATOR) -> None:
-        """Learn from two requests how many tokens a word costs here, and record how prompts are built."""
+        """Learn how many tokens a word costs here, and record how prompts are built.
+
+        Two requests where the tokenizer is at hand (the server's /tokenize, or a file), which then counts
+        every short prompt before it is sent; else more of them, because short prompts vary most.
+        """
         self._generator = generator
-        rung = calibration()
-        sizes = calibration_words(self.target.max_model_len)
-        ids = [f"{rung.name}-{words}" for words in sizes]
+        counter = counter_of(self.target, self._tokenizer)
+        sizes: tuple[int, ...] = calibration_words(self.target.max_model_len)
+        sizes += () if counter or self.virtual else tuple(w for w in MORE_WORDS if w < max(sizes))
+        rung = calibration(len(sizes))
+        ids = [f"{rung.name}-{number}-{words}" for number, words in enumerate(sizes)]
         prompts = [build(self.prompt_seed(name), words) for name, words in zip(ids, sizes, strict=True)]
-        requests = [Request(name, prompt, 1) for name, prompt in zip(ids, prompts, strict=True)]
+        requests = [
+            Request(name, prompt, 1, ignore_eos=not self._natural)
+            for name, prompt in zip(ids, prompts, strict=True)
+        ]
+
+        def sized(rows: Sequence[Mapping[str, Any]]) -> Sizing:
+            counts = self._counts(rows)
+            found = Sizing.from_counts(*zip(sizes, counts, strict=True))
+            return found.counted_by(counter, prompts, counts) if counter else found
+
         # One after the other, and quick: how long the gap between them is says nothing here.
-        rows = self.rung(rung, requests, extra=self._construction, allow=frozenset({"concurrency"}))
-        self.sizing = self._sizing(rows)
+        rows = self.rung(
+            rung, requests, allow=frozenset({"concurrency"}),
+            extra=lambda rows: self._construction(sized(rows)),
+        )  # fmt: skip
+        self.sizing = sized(rows)
 
     def canary(self, when: str) -> None:
-        """Concurrency 1, then 4; before a ladder a failure ends the run, after it makes the verdict."""
-        for rung in canary(when):
-            self.rung(rung, self.requests(rung))
-            row = self._summary(rung.name)  # not the newest: a resumed run has rungs beyond its canary
-            if when != "after" and not row["valid"]:
-                reason = f"the canary failed: {'; '.join(row['reasons'])}"
-                self.run.quarantine(reason)
-                raise InvalidRun(
-                    reason, where=rung.name, fix="Relaunch the serve; a degraded serve is not measured."
-                )
+        """Concurrency 1, then 4, on the wall clock after a warm-up. Before a ladder a failure ends the run
+        (what was measured is kept), after it makes the verdict.
+
+        Raises:
+            InvalidRun: with what the requests said, and whether the serve is slow, refuses, or is broken.
+        """
+        if when != "after" and not self.virtual:
+            warm = warm_up(when, not self._natural)
+            self.rung(warm, self.requests(warm), allow=checks.ANY)
+        for rung in canary(when, not self._natural):
+            self.rung(rung, self.requests(rung), required=when != "after")
 
     def check(self, rung: Rung) -> bool:
         """Send a canary wave outside a ladder; whether it was valid."""
         self.rung(rung, self.requests(rung))
         return bool(self._summary(rung.name)["valid"])
-
-    def ladder(
-        self, rungs: Sequence[Rung], extra: Callable[[Rung, list[dict[str, Any]]], Rows] | None = None
-    ) -> None:
-        """A whole ladder of plain prompts: calibrate, canary, the rungs, canary.
-
-        `extra` makes the rows of the probe's own tables out of a rung and the rows of its requests.
-        """
-        self.calibrate()
-        self.canary("before")
-        for rung in rungs:
-            self.rung(rung, self.requests(rung), extra=partial(extra, rung) if extra else None)
-        self.canary("after")
 
     def recover(self) -> None:
         """After an aborted wave the canary decides whether the serve still works."""
@@ -122,15 +137,51 @@ class Session:
             self.canary(f"recovered-{len(self.run.waves)}")
             self.run.serve["suspect"] = ""
 
+    def prompts(self, rung: Rung, builds: Mapping[str, Callable[[int], str]]) -> dict[str, str]:
+        """Prompts of the rung's size by request id; each function builds one from a number of words."""
+        return self.sizing.prompts(builds, dict.fromkeys(builds, rung.prompt_tokens))
+
     def requests(self, rung: Rung, build: Build = plain_prompt) -> list[Request]:
-        """The requests of a rung: each its own prompt of the rung's size."""
-        words = self.sizing.words(rung.prompt_tokens)
+        """The requests of a rung: each its own prompt of the rung's size, or as its workload says."""
+        if self._skipped(rung):
+            return []
+        if rung.workload is not None:
+            return self._of_workload(rung, rung.workload, build)
         ids = [f"{rung.name}-{index:04d}" for index in range(rung.requests)]
-        prompts = [build(self.prompt_seed(request_id), words) for request_id in ids]
-        return [
-            Request(request_id, prompt, rung.output_tokens, ignore_eos=rung.forced)
-            for request_id, prompt in zip(ids, prompts, strict=True)
-        ]
+        prompts = self.prompts(rung, {name: partial(build, self.prompt_seed(name)) for name in ids})
+        return [Request(name, prompts[name], rung.output_tokens, ignore_eos=rung.forced) for name in ids]
+
+    def _of_workload(self, rung: Rung, workload: Workload, build: Build) -> list[Request]:
+        """Requests of one wave of a workload; arrival times count from the start of the wave."""
+        turns = [
+            (session, turn)
+            for session in workload.sessions(rung.requests, f"{self.seed}/{rung.level}")
+            for turn in session.turns
+        ][: rung.requests]
+        ids = [f"{rung.name}-{index:04d}" for index in range(len(turns))]
+        builds, targets = {}, {}
+        for name, (session, turn) in zip(ids, turns, strict=True):
+            if not turn.prompt:
+                targets[name] = turn.isl
+                builds[name] = partial(_prefixed, build, self.prompt_seed(name), self._prefix(session, turn))
+        texts = self.sizing.prompts(builds, targets)
+        requests = []
+        for name, (session, turn) in zip(ids, turns, strict=True):
+            self._asked[name] = checks.Asked(name, targets.get(name, 0), turn.osl)
+            due = None if session.arrival_s is None else round(session.arrival_s * 1e9)
+            prompt = texts.get(name, turn.prompt)
+            requests.append(Request(name, prompt, turn.osl, ignore_eos=rung.forced, intended_ns=due))
+        return requests
+
+    def _prefix(self, session: Any, turn: Any) -> str:
+        """The text that all sessions of a group begin with."""
+        if not turn.prefix_tokens:
+            return ""
+        seed = self.prompt_seed(f"prefix-{session.group}")
+        return plain_prompt(seed, self.sizing.words(turn.prefix_tokens)) + " "
+
+    def _skipped(self, rung: Rung) -> bool:
+        return rung.name in self.run.waves and not self.virtual
 
     def rung(
         self,
@@ -140,40 +191,54 @@ class Session:
         observer: Observer | None = None,
         allow: frozenset[str] = frozenset(),
         wave: Wave | None = None,
+        required: bool = False,
     ) -> list[dict[str, Any]]:
         """Send one wave and commit its rows in one piece; returns the rows of its requests.
 
         `observer` looks at the engine's metrics meanwhile. `allow` names checks (`checks.Finding`) whose
         failure is a result of this rung and not a fault of the instrument. `wave` sends instead of a plain
-        wave of `requests`; how many it sent is known afterwards only.
+        wave of `requests`; how many it sent is known afterwards only. A `required` rung that is not valid
+        is not kept, and ends the run. Nothing is kept of a wave that nobody answered: it comes again.
 
         Raises:
             InvalidRun: somebody asked to stop, or a resumed twin run does not give the committed rows again.
+            TargetError: nobody answered; what was measured is kept.
         """
         position, self._position = self._position, self._position + 1
         committed = [row for row in self.run.rows("requests") if row["wave"] == rung.name]
-        if rung.name in self.run.waves and not self.virtual:
+        if self._skipped(rung):
             self.progress.finished(self._summary(rung.name), resumed=True)
             return committed
         self._interrupt.check(rung.name)
         self.progress.started(rung)
         headroom = None if self.virtual else Headroom()
         rows = self._send(rung, requests, headroom, observer, wave)
+        self._answered(rung, rows)
         if wave is not None:
             rung = replace(rung, requests=max(1, len(rows)))
         if rung.name in self.run.waves:
             self._same(rung, rows, committed)
         else:
-            summary = self._summarise(rung, position, rows, headroom, allow)
+            asked = [
+                self._asked[request.request_id] for request in requests if request.request_id in self._asked
+            ]
+            summary = self._summarise(rung, position, rows, headroom, allow, asked)
+            if required and not summary["valid"]:
+                self._degraded(rung, summary, rows)
             self.run.commit(
                 rung.name, {"requests": rows, "rungs": [summary], **(extra(rows) if extra else {})}
             )
         self.progress.finished(self._summary(rung.name))
         return rows
 
+    def has(self, rung: Rung) -> bool:
+        """Whether the rung was measured and kept, in this process or before a resume."""
+        return rung.name in self.run.waves
+
     def verdict(self, extra: Sequence[str] = ()) -> dict[str, Any]:
-        """The verdict over all rungs so far."""
-        return checks.verdict(self.run.rows("rungs"), extra)
+        """The verdict over all rungs so far; `stopped` says why a ladder ended early, where it did."""
+        stopped = {"stopped": self.stopped} if self.stopped else {}
+        return checks.verdict(self.run.rows("rungs"), extra) | stopped
 
     def _send(
         self,
@@ -189,7 +254,7 @@ class Session:
                 records = self.target.run(wave, flight.note)
             else:
                 records = self.target.run(
-                    attend.attended_wave, requests, headroom=headroom, observer=observer,
+                    wave_monitor.monitored_wave, requests, headroom=headroom, observer=observer,
                     on_record=flight.note, concurrency=rung.concurrency, timeout_s=rung.timeout_s,
                     stall_s=rung.stall_s, wave=rung.name,
                 )  # fmt: skip
@@ -215,12 +280,51 @@ class Session:
         rows: Sequence[Mapping[str, Any]],
         headroom: Headroom | None,
         allow: frozenset[str],
+        asked: Sequence[checks.Asked],
     ) -> dict[str, Any]:
-        records = [RequestRecord(**row) for row in rows]
+        records = [RequestRecord.of_row(row) for row in rows]
         share = self._selftest.share(records) if self._selftest else None
         return checks.summarise(
-            rung, position, records, client_share=share, headroom=headroom, allow=allow, timed=self._timed
-        )
+            rung, position, records, client_share=share, headroom=headroom, allow=allow, timed=self._timed,
+            asked=asked,
+        )  # fmt: skip
+
+    def _answered(self, rung: Rung, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Stop where the serve is gone: every request failed, or some were cut and nobody is there."""
+        if self.virtual or not rows:
+            return
+        cut = [row for row in rows if row["outcome"] in ("failed_http", "truncated") and _cut(row)]
+        refused = [row for row in rows if row["outcome"] == "failed_http" and row["http_status"] != 400]
+        if len(refused) < len(rows) and not (cut and self._silent()):
+            return
+        row = (cut or refused)[0]
+        what = "nobody answered" if row["http_status"] is None or cut else "every request was refused"
+        raise TargetError(
+            f"{what}: {row['error']}", where=f"rung {rung.name}",
+            fix=f"{advice(row['http_status'])} Finished rungs are kept; the same command goes on here.",
+        )  # fmt: skip
+
+    def _silent(self) -> bool:
+        return self.target.run(lambda target: target.fetch("/v1/models")).status is None
+
+    def _degraded(self, rung: Rung, row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+        """A canary or calibration that failed: nothing is measured on such a serve.
+
+        Raises:
+            InvalidRun: always; slow, refused and broken have different remedies.
+        """
+        reason = f"the {rung.name.partition('-')[0]} failed: {'; '.join(row['reasons'])}"
+        if not any(known["measured"] for known in self.run.rows("rungs")):
+            self.run.quarantine(reason)
+        status = next((r["http_status"] for r in rows if r["outcome"] == "failed_http"), None)
+        fix = "Relaunch the serve; a degraded serve is not measured."
+        if status is not None:
+            fix = advice(status)
+        elif any(r["outcome"] == "timeout" for r in rows):
+            fix = f"It is slow, not broken: no end within {rung.timeout_s:.0f} s. Still compiling? Run again."
+        elif any("ignore_eos" in (r["error"] or "") for r in rows):
+            fix = "Run it again with --natural: replies end where the model ends them."
+        raise InvalidRun(reason, where=rung.name, fix=fix)
 
     def _summary(self, rung: str) -> dict[str, Any]:
         return next(row for row in self.run.rows("rungs") if row["rung"] == rung)
@@ -234,29 +338,39 @@ class Session:
         fix = "The run is set aside under .quarantine; start it again."
         raise InvalidRun("a resumed twin run gave other rows than it had committed", where=rung.name, fix=fix)
 
-    def _sizing(self, rows: Sequence[Mapping[str, Any]]) -> Sizing:
-        counts = [row["prompt_tokens"] for row in sorted(rows, key=lambda row: row["request_id"])]
-        short, long = calibration_words(self.target.max_model_len)
-        failed = [row for row in rows if row["outcome"] != "completed"]
-        if failed:
-            reason = f"the first requests failed: {failed[0]['outcome']}: {failed[0]['error']}"
+    def _counts(self, rows: Sequence[Mapping[str, Any]]) -> list[int]:
+        """What the server counted of the calibration prompts, in their order."""
+        ordered = sorted(rows, key=lambda row: int(row["request_id"].split("-")[1]))
+        counts: list[int | None] = [row["prompt_tokens"] for row in ordered]
+        if failed := [row for row in rows if row["outcome"] != "completed"]:
+            row = failed[0]
+            reason = f"the first requests failed: {row['outcome']}: {row['error']}"
             self.run.quarantine(reason)
-            fix = "Ask it with curl; a wrong --model answers 404."
+            fix = "Run it again with --natural: replies end where the model ends them."
+            fix = fix if "ignore_eos" in (row["error"] or "") else advice(row["http_status"])
             raise InvalidRun(reason, where="calibration", fix=fix)
-        if len(counts) != 2 or None in counts:
+        if None in counts:
             reason = "the server does not report usage.prompt_tokens, so prompts cannot be sized"
             self.run.quarantine(reason)
             raise InvalidRun(
                 reason, where="calibration", fix="Ask it with stream_options.include_usage and look."
             )
-        return Sizing.from_counts((short, min(counts)), (long, max(counts)))
+        return [count for count in counts if count is not None]
 
-    def _construction(self, rows: Sequence[Mapping[str, Any]]) -> Rows:
-        sizing = self._sizing(rows)
+    def _construction(self, sizing: Sizing) -> Rows:
         row = {
             "purpose": "all prompts", "generator": self._generator, "seed": str(self.seed),
-            "nonce": self.nonce,
-            "words_sha256": words_digest(),
-            "overhead_tokens": sizing.overhead, "tokens_per_word": sizing.per_word,
+            "nonce": self.nonce, "words_sha256": words_digest(), "overhead_tokens": sizing.overhead,
+            "tokens_per_word": sizing.per_word, "sized_by": sizing.counter.name if sizing.counter else None,
         }  # fmt: skip
         return {"construction": [row]}
+
+
+def _cut(row: Mapping[str, Any]) -> bool:
+    """Whether the connection was lost, or never came about."""
+    return row["http_status"] is None or "connection closed" in (row["error"] or "")
+
+
+def _prefixed(build: Build, seed: str, prefix: str, words: int) -> str:
+    """A prompt that begins with a shared text; together they have `words` words."""
+    return prefix + build(seed, max(1, words - prefix.count(" ")))

@@ -17,11 +17,11 @@ from k3repro.capacity import discriminating_rungs
 from k3repro.client import REQUESTS_TABLE
 from k3repro.errors import UsageError
 from k3repro.probes._session import Session
-from k3repro.probes.attend import Observer, Seen
 from k3repro.probes.cells import CELLS_TABLE, LOOKS_TABLE, NOT_RUN, judge, look_rows
 from k3repro.probes.plan import LATER, Rung, canary
 from k3repro.probes.setting import Setting, costs_of, setting_of
 from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
+from k3repro.probes.wave_monitor import Observer, Seen
 from k3repro.store import Schema
 from k3repro.units import parse_tokens
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from k3repro.probes.attend import Seen
 from k3repro.probes.plan import Rung
 from k3repro.probes.setting import Setting
+from k3repro.probes.wave_monitor import Seen
 from k3repro.store import Column, Table
 
 SERVED, FULL, BEHIND, OVER, STALL, FAILED, UNKNOWN = (

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from k3repro.client import REQUESTS_TABLE
 from k3repro.errors import UsageError
-from k3repro.probes._session import Session
+from k3repro.probes.ladder import Extra, Steps, climbing, schema_with
 from k3repro.probes.plan import Rung
 from k3repro.probes.shapes import Shape, parse_shape
-from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
-from k3repro.store import Column, Schema, Table
+from k3repro.store import Column, Table
 
 NAME = "classes"
 PERFORMANCE = True
@@ -27,11 +25,11 @@ CLASSES_TABLE = Table(
     key=("rung",),
     doc="Which class a rung measured.",
 )
-SCHEMA = Schema((REQUESTS_TABLE, RUNGS_TABLE, CONSTRUCTION_TABLE, CLASSES_TABLE))
+SCHEMA = schema_with(CLASSES_TABLE)
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
+class Parameters(Steps):
     """Shapes as ``NAME:ISL/OSL@CONCURRENCY``, and waves of each."""
 
     shape: tuple[str, ...] = (
@@ -52,7 +50,7 @@ def _classes(parameters: Parameters) -> list[tuple[Shape, Rung]]:
         raise UsageError("two classes have one name", fix="Name them: first:128/32@16,second:128/32@32.")
     return [
         (shape, Rung(f"class={shape.name}#{wave}", shape.concurrency, shape.concurrency, shape.isl, shape.osl,
-                     timeout_s=parameters.timeout_s))
+                     not parameters.natural, parameters.timeout_s))
         for shape in shapes
         for wave in range(parameters.waves)
     ]  # fmt: skip
@@ -63,18 +61,16 @@ def plan(parameters: Parameters) -> list[Rung]:
     return [rung for _, rung in _classes(parameters)]
 
 
-def procedure(session: Session, parameters: Parameters) -> None:
-    """Calibrate, canary, the classes, canary."""
+def _named(parameters: Parameters) -> Extra:
+    """Which class each rung measured."""
     shapes = {rung.name: shape for shape, rung in _classes(parameters)}
 
-    def named(rung: Rung, _rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    def rows(rung: Rung, _rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
         shape = shapes[rung.name]
         row = {"rung": rung.name, "class": shape.name, "isl": shape.isl, "osl": shape.osl}
         return {"classes": [row | {"concurrency": shape.concurrency}]}
 
-    session.ladder(plan(parameters), extra=named)
+    return rows
 
 
-def verdict(session: Session, parameters: Parameters) -> dict[str, Any]:
-    """Valid when every rung is."""
-    return session.verdict()
+procedure, verdict = climbing(plan, _named)

@@ -79,15 +79,23 @@ def procedure(session: Session, parameters: Parameters) -> None:
 
 
 def _requests(session: Session, rung: Rung, form: str, hidden: Sequence[Needle]) -> list[Request]:
-    words = session.sizing.words(rung.prompt_tokens)
-    requests = []
-    for index, needle in enumerate(hidden):
-        name = f"{rung.name}-{index:04d}"
-        text = _FORMS[form].prompt(session.prompt_seed(name), words, needle, 0.5)
-        chat = form == "chat"
-        prompt = [{"role": "user", "content": text}] if chat else text
-        requests.append(Request(name, prompt, rung.output_tokens, ignore_eos=False, chat=chat))
-    return requests
+    names = [f"{rung.name}-{index:04d}" for index in range(len(hidden))]
+    texts = session.prompts(rung, {
+        name: partial(_prompt, form, session.prompt_seed(name), needle)
+        for name, needle in zip(names, hidden, strict=True)
+    })  # fmt: skip
+    chat = form == "chat"
+    return [
+        Request(
+            name, [{"role": "user", "content": text}] if chat else text, rung.output_tokens, ignore_eos=False,
+            chat=chat,
+        )
+        for name, text in texts.items()
+    ]  # fmt: skip
+
+
+def _prompt(form: str, seed: str, needle: Needle, words: int) -> str:
+    return _FORMS[form].prompt(seed, words, needle, 0.5)
 
 
 def _extra(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from k3repro.client import REQUESTS_TABLE, Request, TwinAddress, parse_target
@@ -153,19 +154,15 @@ def procedure(session: Session, parameters: Parameters) -> None:
 
 
 def _wave(session: Session, rung: Rung, hidden: Sequence[Needle], haystack: Haystack) -> None:
-    words, cap = session.sizing.words(rung.prompt_tokens), rung.output_tokens
+    cap = rung.output_tokens
     ids = [f"{rung.name}-{index:03d}" for index in range(rung.requests)]
     by_id = dict(zip(ids, hidden, strict=True))
     depths = {name: DEPTHS[index % len(DEPTHS)] for index, name in enumerate(ids)}
-    requests = [
-        Request(
-            name,
-            haystack.prompt(session.prompt_seed(name), words, needle, depths[name]),
-            cap,
-            ignore_eos=False,
-        )
+    prompts = session.prompts(rung, {
+        name: partial(_prompt, haystack, session.prompt_seed(name), needle, depths[name])
         for name, needle in by_id.items()
-    ]
+    })  # fmt: skip
+    requests = [Request(name, prompt, cap, ignore_eos=False) for name, prompt in prompts.items()]
 
     def scored(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
         earlier = list(_asked(session))
@@ -175,6 +172,10 @@ def _wave(session: Session, rung: Rung, hidden: Sequence[Needle], haystack: Hays
         return _rows(rung, asked, scores, depths, counted)
 
     session.rung(rung, requests, extra=scored)
+
+
+def _prompt(haystack: Haystack, seed: str, needle: Needle, depth: float, words: int) -> str:
+    return haystack.prompt(seed, words, needle, depth)
 
 
 def _asked(session: Session) -> Iterator[Asked]:

@@ -128,9 +128,11 @@ def procedure(session: Session, parameters: Parameters) -> None:
 
 def _ask(session: Session, step: _Step, needle: Needle, haystack: Haystack) -> None:
     rung = step.rung
-    words = session.sizing.words(rung.prompt_tokens)
-    prompt = haystack.prompt(session.prompt_seed(rung.name), words, needle, step.depth)
-    request = Request(rung.name, prompt, rung.output_tokens, ignore_eos=False)
+    seed = session.prompt_seed(rung.name)
+    prompts = session.prompts(
+        rung, {rung.name: lambda words: haystack.prompt(seed, words, needle, step.depth)}
+    )
+    request = Request(rung.name, prompts[rung.name], rung.output_tokens, ignore_eos=False)
     session.rung(rung, [request], extra=lambda rows: {"recall": [_row(step, needle, rows[0])]})
 
 

@@ -8,28 +8,23 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import Any
 
-from k3repro.client import REQUESTS_TABLE
 from k3repro.errors import UsageError
-from k3repro.probes._session import Session
+from k3repro.probes.ladder import SCHEMA as SCHEMA
+from k3repro.probes.ladder import Steps, climbing
 from k3repro.probes.plan import Rung
-from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
-from k3repro.store import Schema
 
 NAME = "osl-sweep"
 PERFORMANCE = True
-SCHEMA = Schema((REQUESTS_TABLE, RUNGS_TABLE, CONSTRUCTION_TABLE))
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
+class Parameters(Steps):
     """Shape of the sweep; tokens and repeats."""
 
     isl: int = 1024
     osl: tuple[int, ...] = (16, 32, 64, 128, 256)
     repeats: int = 3
-    timeout_s: float = 1800.0
 
 
 def plan(parameters: Parameters) -> list[Rung]:
@@ -38,6 +33,8 @@ def plan(parameters: Parameters) -> list[Rung]:
         raise UsageError(
             "a sweep needs two output lengths and one repeat", fix="For example --osl 16,32,64 --repeats 3."
         )
+    if parameters.natural:
+        raise UsageError("a sweep forces its output lengths", where="--natural", fix="Use latency instead.")
     rungs = []
     for repeat in range(parameters.repeats):
         lengths = sorted(set(parameters.osl))
@@ -49,11 +46,4 @@ def plan(parameters: Parameters) -> list[Rung]:
     return rungs
 
 
-def procedure(session: Session, parameters: Parameters) -> None:
-    """Calibrate, canary, the sweep, canary."""
-    session.ladder(plan(parameters))
-
-
-def verdict(session: Session, parameters: Parameters) -> dict[str, Any]:
-    """Valid when every rung is."""
-    return session.verdict()
+procedure, verdict = climbing(plan)

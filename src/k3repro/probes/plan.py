@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from k3repro.errors import InputError, UsageError
 from k3repro.units import thousands
+from k3repro.workload import OpenLoop, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +16,9 @@ class Rung:
     """One step of a ladder: `requests` of one shape, at most `concurrency` in flight.
 
     `prompt_tokens` is the target of each prompt, `output_tokens` the cap (forced when `forced`), `timeout_s`
-    the limit of one request. `measured` rungs count for the result; calibration and canary do not.
+    the limit of one request. `measured` rungs count for the result; calibration and canary do not. With a
+    `workload`, sizes and arrivals come from it (those two are then its means), and an open loop has no
+    limit in flight.
     """
 
     name: str
@@ -27,6 +30,22 @@ class Rung:
     timeout_s: float = 1800.0
     measured: bool = True
     stall_s: float = 300.0
+    workload: Workload | None = None
+
+    @property
+    def level(self) -> str:
+        """The step of the ladder that this wave belongs to: its name without the number of the wave."""
+        return self.name.partition("#")[0]
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest request: prompt and reply."""
+        return self.workload.longest if self.workload else self.prompt_tokens + self.output_tokens
+
+    @property
+    def open_loop(self) -> bool:
+        """Whether requests come at a rate, whatever the server does."""
+        return self.workload is not None and isinstance(self.workload.arrival, OpenLoop)
 
     def __post_init__(self) -> None:
         for field in ("concurrency", "requests", "prompt_tokens", "output_tokens"):
@@ -36,28 +55,25 @@ class Rung:
                 )
 
 
-def by_concurrency(parameters: Any, waves: Callable[[int], int]) -> list[Rung]:
-    """Rungs of one shape, `waves` of each concurrency, few in flight first: a degraded serve shows early."""
-    return [
-        Rung(f"con={c}#{wave}", c, c, parameters.isl, parameters.osl, timeout_s=parameters.timeout_s)
-        for c in sorted(set(parameters.concurrency))
-        for wave in range(waves(c))
-    ]
-
-
 CANARY_TOKENS, CANARY_OUTPUT = 128, 8
 
 
-def canary(when: str) -> list[Rung]:
+def canary(when: str, forced: bool = True) -> list[Rung]:
     """The two waves that tell a healthy serve from a degraded one: concurrency 1, then 4."""
     return [
-        Rung(f"canary-{when}-{c}", c, c, CANARY_TOKENS, CANARY_OUTPUT, timeout_s=300, measured=False)
+        Rung(f"canary-{when}-{c}", c, c, CANARY_TOKENS, CANARY_OUTPUT, forced, 300, measured=False)
         for c in (1, 4)
     ]
 
 
-CALIBRATION_WORDS = (200, 2000)
+def warm_up(when: str, forced: bool = True) -> Rung:
+    """Requests of the canary's shape before it: an engine may compile for minutes on a shape it never saw."""
+    return Rung(f"warm-up-{when}", 4, 4, CANARY_TOKENS, CANARY_OUTPUT, forced, 900, measured=False)
 
+
+CALIBRATION_WORDS = (200, 2000)
+MORE_WORDS = (60, 90, 120, 180, 270, 400)
+"""Words of further calibration prompts where nothing counts tokens beforehand: short prompts vary most."""
 
 _ROOMY_TOKENS = 4 * CALIBRATION_WORDS[1]
 
@@ -70,14 +86,15 @@ def calibration_words(max_model_len: int | None = None) -> tuple[int, int]:
     return most // 10, most
 
 
-def calibration() -> Rung:
-    """Two requests of one token that tell how many tokens a word costs on this server."""
-    return Rung("calibration", 1, 2, CALIBRATION_WORDS[1], 1, timeout_s=300, measured=False)
+def calibration(requests: int = 2) -> Rung:
+    """Requests of one token that tell how many tokens a word costs on this server."""
+    return Rung("calibration", 1, requests, CALIBRATION_WORDS[1], 1, timeout_s=300, measured=False)
 
 
-def whole(rungs: Sequence[Rung]) -> list[Rung]:
-    """Everything a probe sends: calibration, canary, its rungs, canary."""
-    return [calibration(), *canary("before"), *rungs, *canary("after")]
+def whole(rungs: Sequence[Rung], *, wall: bool = False) -> list[Rung]:
+    """Everything a probe sends: calibration, canary, its rungs, canary; on the `wall` clock a warm-up too."""
+    warm = [warm_up("before")] if wall else []
+    return [calibration(), *warm, *canary("before"), *rungs, *canary("after")]
 
 
 def require_room(rungs: Sequence[Rung], max_model_len: int | None, where: str) -> None:
@@ -86,8 +103,8 @@ def require_room(rungs: Sequence[Rung], max_model_len: int | None, where: str) -
     Raises:
         UsageError: which rung, its tokens, and what the serve takes.
     """
-    longest = max(rungs, key=lambda rung: rung.prompt_tokens + rung.output_tokens, default=None)
-    tokens = longest.prompt_tokens + longest.output_tokens if longest else 0
+    longest = max(rungs, key=lambda rung: rung.longest, default=None)
+    tokens = longest.longest if longest else 0
     if longest is not None and max_model_len is not None and tokens > max_model_len:
         raise UsageError(
             f"rung {longest.name} asks for {thousands(tokens)} tokens, the serve takes"

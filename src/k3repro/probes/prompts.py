@@ -8,7 +8,6 @@ the same bytes on every machine and in every version of every library.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -17,12 +16,12 @@ import numpy.typing as npt
 from k3repro.errors import InputError
 from k3repro.probes._words import ADJECTIVES, NOUNS, PLACES, VERBS
 
-GENERATOR = "k3repro.probes.prompts:filler/2"
+GENERATOR = "k3repro.probes.prompts:filler/3"
 
 REPEATED = "k3repro.probes.prompts:repeated/2"
 
 _SLOTS = 8
-_SELECT_BELOW, _CANDIDATES = 5_000, 12
+_SELECT_BELOW, _CANDIDATES, _STEP = 5_000, 12, 32
 _PLACE_WORDS = np.array([place.count(" ") + 1 for place in PLACES])
 _TEMPLATE_WORDS = np.array([7, 6, 9, 5])
 
@@ -70,9 +69,15 @@ def filler(seed: str, words: int) -> list[str]:
     """
     if words > _SELECT_BELOW:
         return sentences(seed, words)
-    wanted = words * _mean_length()
-    candidates = [sentences(f"{seed}#{n}", words) for n in range(_CANDIDATES)]
-    return min(candidates, key=lambda text: abs(sum(map(len, text)) + len(text) - wanted))
+    # A few words more or fewer keep the candidate, so that a prompt can be corrected to its tokens.
+    about = max(1, words - words % _STEP) if words > _STEP else words
+    wanted = about * _mean_length()
+
+    def off(candidate: int) -> float:
+        text = sentences(f"{seed}#{candidate}", about)
+        return abs(sum(map(len, text)) + len(text) - wanted)
+
+    return sentences(f"{seed}#{min(range(_CANDIDATES), key=off)}", words)
 
 
 _REFRAIN = (
@@ -126,31 +131,6 @@ def _sentence(draw: list[int]) -> str:
             return f"The {noun} {verb} the {other} {thing} and the {third} {place}."
         case _:
             return f"One {noun} {verb} that {thing} {place}."
-
-
-@dataclass(frozen=True, slots=True)
-class Sizing:
-    """Tokens of a prompt as the server counted them: ``overhead + per_word * words``."""
-
-    overhead: float
-    per_word: float
-
-    @classmethod
-    def from_counts(cls, short: tuple[int, int], long: tuple[int, int]) -> Sizing:
-        """Fit through two (words, prompt_tokens) pairs.
-
-        Raises:
-            InputError: the server's counts do not grow with the prompt.
-        """
-        per_word = (long[1] - short[1]) / (long[0] - short[0])
-        if per_word <= 0:
-            fix = "The usage of this server cannot size prompts; look at its raw answer with curl."
-            raise InputError(f"prompt_tokens {short[1]} and {long[1]} do not grow with the prompt", fix=fix)
-        return cls(short[1] - per_word * short[0], per_word)
-
-    def words(self, tokens: int) -> int:
-        """Words of filler that make a prompt of `tokens` tokens (at least one)."""
-        return max(1, round((tokens - self.overhead) / self.per_word))
 
 
 def insert(text: list[str], sentence: str, depth: float) -> list[str]:

@@ -9,13 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from k3repro.client import REQUESTS_TABLE
 from k3repro.errors import UsageError
 from k3repro.probes._session import Session
+from k3repro.probes.ladder import Extra, Steps, climbing, schema_with
 from k3repro.probes.plan import Rung
 from k3repro.probes.shapes import Shape, knee, parse_shape
-from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
-from k3repro.store import Column, Schema, Table
+from k3repro.store import Column, Table
 from k3repro.units import failure_rate_bound, quantile, quantile_supported
 
 NAME = "saturation"
@@ -39,33 +38,17 @@ POINTS_TABLE = Table(
     key=("rung",),
     doc="One row per rung of a saturation ladder.",
 )
-SCHEMA = Schema((REQUESTS_TABLE, RUNGS_TABLE, CONSTRUCTION_TABLE, POINTS_TABLE))
+SCHEMA = schema_with(POINTS_TABLE)
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
+class Parameters(Steps):
     """Shapes, users (fine steps from 500 on), and requests of each user."""
 
     shape: tuple[str, ...] = ("500/200", "2048/512")
     users: tuple[int, ...] = (
-        1,
-        50,
-        100,
-        200,
-        300,
-        400,
-        500,
-        550,
-        600,
-        650,
-        700,
-        750,
-        800,
-        850,
-        900,
-        950,
-        1000,
-    )
+        1, 50, 100, 200, 300, 400, 500, 550, 600, 650, 700, 750, 800, 850, 900, 950, 1000,
+    )  # fmt: skip
     per_user: int = 1
     timeout_s: float = 3600.0
 
@@ -78,7 +61,7 @@ def _ladder(parameters: Parameters) -> list[tuple[Shape, Rung]]:
         )
     return [
         (shape, Rung(f"users={users}@{shape.name}", users, users * parameters.per_user, shape.isl, shape.osl,
-                     timeout_s=parameters.timeout_s))
+                     not parameters.natural, parameters.timeout_s))
         for shape in shapes
         for users in sorted(set(parameters.users))
     ]  # fmt: skip
@@ -89,12 +72,10 @@ def plan(parameters: Parameters) -> list[Rung]:
     return [rung for _, rung in _ladder(parameters)]
 
 
-def procedure(session: Session, parameters: Parameters) -> None:
-    """Calibrate, canary, the ladders, canary."""
+def _points(parameters: Parameters) -> Extra:
+    """One row of `points` per rung."""
     shapes = {rung.name: shape for shape, rung in _ladder(parameters)}
-    session.ladder(
-        plan(parameters), extra=lambda rung, rows: {"points": [_point(shapes[rung.name], rung, rows)]}
-    )
+    return lambda rung, rows: {"points": [_point(shapes[rung.name], rung, rows)]}
 
 
 def _point(shape: Shape, rung: Rung, rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -111,14 +92,18 @@ def _point(shape: Shape, rung: Rung, rows: list[dict[str, Any]]) -> dict[str, An
     }  # fmt: skip
 
 
-def verdict(session: Session, parameters: Parameters) -> dict[str, Any]:
-    """Valid when every rung is; the knee of each shape, None where the rate still grows at the last rung."""
+def _knees(session: Session) -> dict[str, Any]:
+    """The knee of each shape, None where the rate still grows at the last rung."""
     valid = {row["rung"] for row in session.run.rows("rungs") if row["valid"]}
     rows = [row for row in session.run.rows("points") if row["rung"] in valid]
-    knees = {
-        shape: knee(
-            [(row["users"], row["output_tokens_per_s"] or 0.0) for row in rows if row["shape"] == shape]
-        )
-        for shape in sorted({row["shape"] for row in rows})
+    return {
+        "knees": {
+            shape: knee(
+                [(row["users"], row["output_tokens_per_s"] or 0.0) for row in rows if row["shape"] == shape]
+            )
+            for shape in sorted({row["shape"] for row in rows})
+        }
     }
-    return session.verdict() | {"knees": knees}
+
+
+procedure, verdict = climbing(plan, _points, _knees)

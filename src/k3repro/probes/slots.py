@@ -10,22 +10,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from k3repro.client import REQUESTS_TABLE
 from k3repro.errors import UsageError
-from k3repro.probes._session import Session
-from k3repro.probes.plan import Rung, by_concurrency
+from k3repro.probes.ladder import SCHEMA as SCHEMA
+from k3repro.probes.ladder import Steps, climbing
+from k3repro.probes.plan import Rung
 from k3repro.probes.setting import setting_of
 from k3repro.probes.shapes import knee
-from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
-from k3repro.store import Schema
 
 NAME = "slots"
 PERFORMANCE = True
-SCHEMA = Schema((REQUESTS_TABLE, RUNGS_TABLE, CONSTRUCTION_TABLE))
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
+class Parameters(Steps):
     """Shape, ladder and waves per rung; what the serve was launched with (0: not known)."""
 
     isl: int = 1024
@@ -35,7 +32,6 @@ class Parameters:
     platform: str = ""
     pool_bytes: int = 0
     max_num_seqs: int = 0
-    timeout_s: float = 1800.0
 
 
 def resolve(parameters: Parameters, target: str) -> Parameters:
@@ -52,17 +48,17 @@ def plan(parameters: Parameters) -> list[Rung]:
         raise UsageError(
             "slots need two concurrencies and a wave", fix="For example --concurrency 32,64,128."
         )
-    return by_concurrency(parameters, lambda _: parameters.waves)
+    return [
+        Rung(
+            f"con={c}#{wave}", c, c, parameters.isl, parameters.osl, not parameters.natural,
+            parameters.timeout_s,
+        )
+        for c in sorted(set(parameters.concurrency))
+        for wave in range(parameters.waves)
+    ]  # fmt: skip
 
 
-def procedure(session: Session, parameters: Parameters) -> None:
-    """Calibrate, canary, the ladder, canary."""
-    session.ladder(plan(parameters))
-
-
-def verdict(session: Session, parameters: Parameters) -> dict[str, Any]:
-    """Valid when every rung is; with the knee of this side."""
-    return session.verdict() | {"knee": knee(rates(session.run.rows("rungs")))}
+procedure, verdict = climbing(plan, found=lambda session: {"knee": knee(rates(session.run.rows("rungs")))})
 
 
 def rates(rungs: list[dict[str, Any]]) -> list[tuple[int, float]]:

@@ -39,6 +39,7 @@ RUNGS_TABLE = Table(
             unit="requests",
             doc="completed with finish_reason stop inside the token cap",
         ),
+        Column("retries", "INT64", unit="requests", doc="sent again after a refusal with status 429"),
         Column("valid", "BOOL", doc="the instrument's verdict"),
         Column("reasons", "VARCHAR[]", doc="why not"),
     ),
@@ -58,6 +59,9 @@ CONSTRUCTION_TABLE = Table(
             "overhead_tokens", "DOUBLE", unit="tokens", doc="calibrated: tokens of a prompt without filler"
         ),
         Column("tokens_per_word", "DOUBLE", unit="tokens", doc="calibrated: tokens per word of filler"),
+        Column(
+            "sized_by", "VARCHAR", doc="what counted prompts before they were sent; NULL: calibration only"
+        ),
     ),
     key=("purpose",),
     doc="How the prompts were built; with the rung's target this is enough to build them again.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from urllib.parse import unquote
 
 from k3repro import __version__
@@ -35,7 +35,7 @@ class Cluster:
         self.seed = seed
         self.core = core_of(platform, seed)
         self.metrics = Metrics(platform, self.mark)
-        self.punctuality: Callable[[], float | None] = lambda: None  # p99 seconds late, over HTTP
+        self.punctuality: Callable[[], Mapping[float, int]] = dict  # writes at most so many seconds late
         self.started_s: float | None = None  # wall time of a serve behind HTTP; virtual time has none
         self._said: dict[int, Answer] = {}
         defects = self.core.defects
@@ -177,10 +177,11 @@ class Cluster:
                 "# HELP process_start_time_seconds Start time of the process since unix epoch in seconds.\n"
             )
             text += f"# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds {self.started_s}\n"
-        if (late := self.punctuality()) is not None:
+        if late := self.punctuality():
             name = "k3repro_twin_deadline_miss_seconds"
-            text += f"# HELP {name} How late events were written.\n# TYPE {name} summary\n"
-            text += f'{name}{{quantile="0.99"}} {late}\n'
+            text += f"# HELP {name} How late events were written.\n# TYPE {name} histogram\n"
+            for bound, count in late.items():
+                text += f'{name}_bucket{{le="{bound:g}"}} {count}\n'.replace('"inf"', '"+Inf"')
         return reply(200, text.encode(), "text/plain; version=0.0.4; charset=utf-8")
 
     def _tokenize(self, body: bytes) -> bytes:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
+from bisect import bisect_left
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import accumulate
 from typing import ClassVar
 
 import httptools
@@ -27,6 +30,7 @@ from k3repro.units import quantile, quantile_supported
 __all__ = ["HttpDriver", "serve_http"]
 
 _LOG = logging.getLogger("k3repro.twin")
+LATE_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 _MAX_BODY = 256 * 1024 * 1024
 _MAX_HEADERS = 64 * 1024
 _IDLE_S = 5.0  # uvicorn's default keep-alive
@@ -68,12 +72,13 @@ class HttpDriver:
         self.cluster = cluster
         self.connections: set[_Connection] = set()
         self.misses_ns: deque[int] = deque(maxlen=100_000)
+        self._late = [0] * (len(LATE_S) + 1)
         self._scale = time_scale
         self._loop = asyncio.get_running_loop()
         self._start_ns = time.monotonic_ns()
         cluster.started_s = time.time()
         cluster.metrics.scale = time_scale
-        cluster.punctuality = self._late_s
+        cluster.punctuality = self._lateness
         self._live: dict[int, _Connection] = {}
         self._slow: dict[int, float] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -90,9 +95,13 @@ class HttpDriver:
             len(late), quantile(late, 0.5) if known else None, quantile(late, 0.99) if known else None
         )
 
-    def _late_s(self) -> float | None:
-        late = self.misses().p99_ms
-        return None if late is None else late / 1000
+    def _note_late(self, late_ns: list[int]) -> None:
+        self.misses_ns.extend(late_ns)
+        for ns in late_ns:
+            self._late[bisect_left(LATE_S, ns / 1e9)] += 1
+
+    def _lateness(self) -> dict[float, int]:
+        return dict(zip((*LATE_S, math.inf), accumulate(self._late), strict=True))
 
     def start(self, connection: _Connection, message: _Message, lane: int | None = None) -> None:
         """Answer one request, now or as its tokens come; in `lane` if a router chose one."""
@@ -152,7 +161,7 @@ class HttpDriver:
 
     def _due(self, generation: Generation, flight: Flight, now: int) -> bytes:
         batch = self.cluster.batch(generation, flight)
-        self.misses_ns.extend(int((now - when) / self._scale) for when, _ in batch)
+        self._note_late([int((now - when) / self._scale) for when, _ in batch])
         return b"".join(data for _, data in batch)
 
     def _arm(self) -> None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 from functools import lru_cache
 from math import floor
 
-from k3repro.probes.prompts import Sizing, sentences, tag
+from k3repro.probes.prompts import sentences, tag
+from k3repro.probes.sizing import Sizing
 from k3repro.workload import Turn
 
 __all__ = ["Writer"]

@@ -1,4 +1,4 @@
-"""Attending a wave: the client's own headroom, and what the engine's metrics say while requests are in
+"""Watching a wave: the client's own headroom, and what the engine's metrics say while requests are in
 flight.
 """
 
@@ -7,17 +7,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-import urllib.error
-import urllib.request
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from k3repro.client import Request, RequestRecord, run_wave
+from k3repro.client import Request, RequestRecord, fetch_url, run_wave
 from k3repro.serve import Metrics, parse_metrics
 from k3repro.units import highest_quantile, quantile
 
 LAG_LIMIT_S = 0.005
+LAG_SHARE = 0.02
 _TICK_S = 0.01
 
 
@@ -118,22 +117,17 @@ class Observer:
             await asyncio.sleep(self.every_s)
 
     async def _once(self, target: Any) -> None:
-        if self.url:
-            text = await asyncio.to_thread(_get, self.url)
-        else:
-            text = (await target.fetch("/metrics")).text
+        text = (await (fetch_url(_metrics(self.url)) if self.url else target.fetch("/metrics"))).text
         metrics = parse_metrics(text)
         if metrics.samples:
             self.seen.append(look(target.now_ns(), metrics))
 
 
-def _get(url: str) -> str:
-    address = url if url.rstrip("/").endswith("/metrics") else f"{url.rstrip('/')}/metrics"
-    with urllib.request.urlopen(address, timeout=10) as answer:
-        return str(answer.read(64 * 1024 * 1024).decode("utf-8", "replace"))
+def _metrics(url: str) -> str:
+    return url if url.rstrip("/").endswith("/metrics") else f"{url.rstrip('/')}/metrics"
 
 
-async def attended_wave(
+async def monitored_wave(
     target: Any,
     requests: Sequence[Request],
     *,
@@ -142,7 +136,15 @@ async def attended_wave(
     on_record: Callable[[RequestRecord], None] | None = None,
     **options: Any,
 ) -> list[RequestRecord]:
-    """`client.run_wave`, watched: `headroom` on the wall clock, `observer` wherever metrics are."""
+    """`client.run_wave`, watched: `headroom` on the wall clock, `observer` wherever metrics are.
+
+    `intended_ns` of the requests counts from the start of the wave.
+    """
+    begin = target.now_ns()
+    requests = [
+        request if request.intended_ns is None else replace(request, intended_ns=begin + request.intended_ns)
+        for request in requests
+    ]
     async with contextlib.AsyncExitStack() as stack:
         if headroom is not None:
             await stack.enter_async_context(headroom.watch())

@@ -7,7 +7,7 @@ import resource
 import threading
 import time
 
-from k3repro.probes.attend import Headroom
+from k3repro.probes.wave_monitor import Headroom
 
 
 def used() -> float:

@@ -1,0 +1,53 @@
+"""What to run next, from what is sealed of a target: one line a step, each with its command."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from k3repro.store import Artifact, Store
+
+__all__ = ["Next", "what_next"]
+
+_ORDER = ("needle-gate", "latency", "envelope", "osl-sweep", "saturation", "agentic")
+_WHY = {
+    "needle-gate": "nothing is measured on a serve that mixes requests up",
+    "latency": "TTFT, TPOT and E2E under load, with quantiles",
+    "envelope": "how far the output rate grows with concurrency",
+    "osl-sweep": "the wall law: fixed cost and cost per token",
+    "saturation": "at how many users more of them bring nothing",
+    "agentic": "sessions of many turns with think time and prefix reuse",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """A command and why."""
+
+    command: str
+    why: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"command": self.command, "why": self.why}
+
+
+def what_next(artifact: Artifact, store: Store, target: str) -> list[Next]:
+    """At most three next steps after `artifact`, the likeliest first."""
+    found: list[Next] = []
+    if not artifact.verdict.get("ok"):
+        found.append(Next(f"k3repro artifacts show {artifact.seal[:12]}", "every reason, with its rung"))
+    if artifact.name == "needle-gate" and not artifact.verdict.get("ok"):
+        return [
+            *found,
+            Next(f"k3repro probe needle-gate --target '{target}' --reuse 4", "race or stale state?"),
+        ]
+    done = {known.name for known in store.artifacts(subject=artifact.subject) if known.verdict.get("ok")}
+    found += [
+        Next(f"k3repro probe {name} --target '{target}'", _WHY[name]) for name in _ORDER if name not in done
+    ]
+    if {"latency", "envelope"} <= done:
+        found.append(
+            Next(f"k3repro run router --target '{target}'", "all of it again, and a site of this serve")
+        )
+    return found[:3]

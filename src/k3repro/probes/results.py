@@ -1,0 +1,191 @@
+"""What a ladder found, as every serving benchmark prints it: TTFT, TPOT, ITL, E2E, rates, goodput per step.
+
+Times are of requests that ended `completed`, from send. A quantile is shown where enough requests stand
+behind it (n(1-q) of at least five; the median from ten on); of fewer only the median of what there is, as
+`median` with its n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from k3repro.client import RequestRecord
+from k3repro.errors import UsageError
+from k3repro.store import Artifact
+from k3repro.units import format_decimal, order_free_sum, quantile, quantile_supported
+
+__all__ = ["QUANTILES", "Slo", "level_results", "parse_slo", "results", "results_text"]
+
+QUANTILES = (0.5, 0.9, 0.95, 0.99)
+_METRICS = ("ttft", "first_answer", "tpot", "itl", "e2e")
+_NAMES = {"ttft": "TTFT", "first_answer": "first answer", "tpot": "TPOT", "itl": "ITL", "e2e": "E2E"}
+_SECONDS = {"ms": 1e-3, "s": 1.0, "us": 1e-6}
+
+
+@dataclass(frozen=True, slots=True)
+class Slo:
+    """Limits in seconds on ttft, tpot, itl, e2e or first_answer; a request is good when it keeps them all."""
+
+    limits: tuple[tuple[str, float], ...]
+
+    def good(self, record: RequestRecord) -> bool:
+        """Whether the request completed within every limit; what was not observed is not kept."""
+        if str(record.outcome) != "completed":
+            return False
+        times = {name: getattr(record, f"{name}_s") for name, _ in self.limits}
+        return all(times[name] is not None and times[name] <= limit for name, limit in self.limits)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{_NAMES[name]} {limit * 1000:g} ms" for name, limit in self.limits)
+
+
+def parse_slo(text: str) -> Slo | None:
+    """``ttft=2s,tpot=50ms``; None for an empty text.
+
+    Raises:
+        UsageError: another metric or unit.
+    """
+    limits = []
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        name, _, value = part.partition("=")
+        number = value.strip().rstrip("mus")
+        scale = _SECONDS.get(value.strip()[len(number) :])
+        try:
+            limit = float(number) * (scale or 0.0)
+        except ValueError:
+            limit = 0.0
+        if name.strip().lower() not in _METRICS or limit <= 0:
+            fix = f"Write --slo ttft=2s,tpot=50ms; the times are {', '.join(_METRICS)}."
+            raise UsageError(f"{part!r} is no limit on a time", where="--slo", fix=fix)
+        limits.append((name.strip().lower(), limit))
+    return Slo(tuple(limits)) if limits else None
+
+
+def results(artifact: Artifact, slo: str = "") -> list[dict[str, Any]]:
+    """One row per step of a sealed ladder (all its waves together), in the order they ran.
+
+    Raises:
+        UsageError: `slo` is none (`parse_slo`).
+    """
+    tables = {table.name for table in artifact.schema.tables}
+    if not {"rungs", "requests"} <= tables:
+        return []
+    rungs = sorted((row for row in artifact.rows("rungs") if row["measured"]), key=lambda r: r["position"])
+    by_wave: dict[str, list[RequestRecord]] = {}
+    for row in artifact.rows("requests"):
+        by_wave.setdefault(row["wave"], []).append(RequestRecord.of_row(row))
+    levels: dict[str, list[Mapping[str, Any]]] = {}
+    for rung in rungs:
+        levels.setdefault(rung["rung"].partition("#")[0], []).append(rung)
+    limit = parse_slo(slo)
+    return [level_results(name, waves, by_wave, limit) for name, waves in levels.items()]
+
+
+def level_results(
+    name: str,
+    waves: Sequence[Mapping[str, Any]],
+    by_wave: Mapping[str, Sequence[RequestRecord]],
+    slo: Slo | None,
+) -> dict[str, Any]:
+    """What the waves of one step found together; rates over the sum of their walls."""
+    records = [record for wave in waves for record in by_wave.get(wave["rung"], ())]
+    done = [record for record in records if str(record.outcome) == "completed"]
+    wall = order_free_sum(wave["wall_s"] or 0.0 for wave in waves)
+    output, prompt = (
+        sum(getattr(r, field) or 0 for r in done) for field in ("completion_tokens", "prompt_tokens")
+    )
+    speeds = [1 / time for r in done if (time := r.tpot_s)]
+    found: dict[str, Any] = {
+        "step": name, "concurrency": waves[0]["concurrency"], "requests": len(records),
+        "completed": len(done), "failed": len(records) - len(done), "wall_s": wall or None,
+        "requests_per_s": _rate(len(done), wall), "output_tokens_per_s": _rate(output, wall),
+        "input_tokens_per_s": _rate(prompt, wall), "total_tokens_per_s": _rate(output + prompt, wall),
+        "tokens_per_s_per_user": quantile(speeds, 0.5) if speeds else None,
+        "mean_isl": prompt / len(done) if done else None, "mean_osl": output / len(done) if done else None,
+        "valid": all(wave["valid"] for wave in waves),
+    }  # fmt: skip
+    for metric in _METRICS:
+        times = [time for r in done if (time := getattr(r, f"{metric}_s")) is not None]
+        if metric != "first_answer" or any(r.reasoning for r in done):
+            found[metric] = _quantiles(times)
+    if slo is not None:
+        good = sum(slo.good(record) for record in records)
+        found |= {"slo": str(slo), "good": good, "goodput_per_s": _rate(good, wall),
+                  "good_share": good / len(records) if records else None}  # fmt: skip
+    return found
+
+
+def _rate(count: float, wall: float) -> float | None:
+    return count / wall if wall else None
+
+
+def _quantiles(times: Sequence[float]) -> dict[str, Any]:
+    found: dict[str, Any] = {"n": len(times), "mean_s": order_free_sum(times) / len(times) if times else None}
+    for q in QUANTILES:
+        found[f"p{q * 100:g}_s"] = quantile(times, q) if quantile_supported(q, len(times)) else None
+    found["median_s"] = quantile(times, 0.5) if times else None
+    return found
+
+
+def results_text(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The rows as lines of a plain table: first the rates, then the times in milliseconds."""
+    if not rows:
+        return []
+    lines = [_RATES.format(*_RATE_HEAD)]
+    lines += [_RATES.format(*_rates(row)) + ("" if row["valid"] else "  not valid") for row in rows]
+    if any(row.get("slo") for row in rows):
+        lines += ["", f"goodput under {rows[0]['slo']}:"]
+        lines += [
+            f"{row['step']:<14}{_number(row['goodput_per_s'], 2)} req/s, {row['good']} of {row['requests']}"
+            for row in rows
+        ]
+    lines += ["", _TIMES.format("step", "ms", "n", "mean", "p50", "p90", "p95", "p99")]
+    known = [(row, metric) for row in rows for metric in _METRICS if row.get(metric, {}).get("n")]
+    lines += [_time_line(row, metric) for row, metric in known]
+    if any(row[m]["n"] and row[m]["p99_s"] is None for row in rows for m in ("ttft",)):
+        lines.append(
+            "-: too few requests for that quantile (p99 takes 500; --p99). ~: median of fewer than ten."
+        )
+    return lines
+
+
+_RATES = "{:<14}{:>9}{:>8}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}"
+_RATE_HEAD = (
+    "step",
+    "requests",
+    "failed",
+    "req/s",
+    "out tok/s",
+    "in tok/s",
+    "per user",
+    "mean ISL",
+    "mean OSL",
+)
+_TIMES = "{:<14}{:<13}{:>7}{:>11}{:>11}{:>11}{:>11}{:>11}"
+
+
+def _rates(row: Mapping[str, Any]) -> list[str]:
+    keys = ("requests_per_s", "output_tokens_per_s", "input_tokens_per_s", "tokens_per_s_per_user")
+    rates = [_number(row[key], 2 if key == "requests_per_s" else 1) for key in keys]
+    return [row["step"], str(row["requests"]), str(row["failed"]), *rates,
+            _number(row["mean_isl"], 0), _number(row["mean_osl"], 0)]  # fmt: skip
+
+
+def _time_line(row: Mapping[str, Any], metric: str) -> str:
+    found = row[metric]
+    middle = _number(_ms(found["p50_s"]), 1)
+    if found["p50_s"] is None and found["n"]:
+        middle = f"~{_number(_ms(found['median_s']), 1)}"
+    rest = [_number(_ms(found[f"p{q * 100:g}_s"]), 1) for q in QUANTILES[1:]]
+    mean = _number(_ms(found["mean_s"]), 1)
+    return _TIMES.format(row["step"], _NAMES[metric], str(found["n"]), mean, middle, *rest)
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1000
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else format_decimal(value, digits)
