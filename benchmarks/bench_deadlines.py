@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from k3repro.client import Request, open_target, wave_load, zero_server
 from k3repro.probes.attend import LAG_LIMIT_S, Headroom, attended_wave
+
+from k3repro.client import Request, open_target, wave_load, zero_server
 from k3repro.probes.checks import summarise
 from k3repro.probes.plan import Rung
 

@@ -128,7 +128,7 @@ def _step(session: Session, wave: _Wave, parameters: Parameters) -> None:
     reply = parameters.osl + math.ceil(ahead)
     rung = replace(wave.rung, output_tokens=reply)
     arrivals: dict[str, list[int]] = {}
-    requests, due = [], session.target.now_ns()
+    requests, due = [], 0  # nanoseconds after the wave begins
     for index, context in enumerate(wave.contexts):
         name = f"{rung.name}-{index:04d}"
         prompt = plain_prompt(session.prompt_seed(name), session.sizing.words(context - parameters.osl))
