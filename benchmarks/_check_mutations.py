@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from k3repro.check import Checked, Document, Printed, Relation, check_document
 
 KINDS = ("first digit", "any digit", "x 2", "x 1.5", "/ 2", "x 10")
-_WORDS = "two three four five six seven eight nine ten eleven twelve".split()
+_WORDS = ["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +51,29 @@ def changed(text: str, kind: str, source: random.Random) -> str | None:
     if digits is None:
         word = text.split()[0].lower()
         others = [w for w in _WORDS if w != word]
-        return text.replace(text.split()[0], source.choice(others), 1) if kind == "any digit" and word in _WORDS else None
+        return (
+            text.replace(text.split()[0], source.choice(others), 1)
+            if kind == "any digit" and word in _WORDS
+            else None
+        )
     old = digits.group()
     places = [i for i, c in enumerate(old) if c.isdigit()]
     if kind in ("first digit", "any digit"):
         at = places[0] if kind == "first digit" else source.choice(places)
-        choices = [d for d in "0123456789" if d != old[at] and not (at == places[0] and d == "0" and len(places) > 1)]
+        choices = [
+            d for d in "0123456789" if d != old[at] and not (at == places[0] and d == "0" and len(places) > 1)
+        ]
         new = old[:at] + source.choice(choices) + old[at + 1 :]
     else:
         factor = {"x 2": 2.0, "x 1.5": 1.5, "/ 2": 0.5, "x 10": 10.0}[kind]
         decimals = len(old.partition(".")[2])
         new = f"{float(old.replace(',', '')) * factor:,.{decimals}f}"
         new = new if "," in old else new.replace(",", "")
-    return None if new == old or float(new.replace(",", "")) == 0 else text[: digits.start()] + new + text[digits.end() :]
+    return (
+        None
+        if new == old or float(new.replace(",", "")) == 0
+        else text[: digits.start()] + new + text[digits.end() :]
+    )
 
 
 def mutated(document: Document, number: Printed, text: str) -> Document:
@@ -71,14 +81,18 @@ def mutated(document: Document, number: Printed, text: str) -> Document:
     old = number.block
     by = len(text) - (number.end - number.start)
     marks = tuple(
-        replace(m, start=m.start + by * (m.start >= number.end), end=m.end + by * (m.end >= number.end)) for m in old.marks
+        replace(m, start=m.start + by * (m.start >= number.end), end=m.end + by * (m.end >= number.end))
+        for m in old.marks
     )
     new = replace(old, text=old.text[: number.start] + text + old.text[number.end :], marks=marks)
     blocks = [new if b.index == old.index else b for b in document.blocks]
     tables = [
         replace(
             table,
-            grid=tuple(tuple(replace(c, block=new) if c.block.index == old.index else c for c in row) for row in table.grid),
+            grid=tuple(
+                tuple(replace(c, block=new) if c.block.index == old.index else c for c in row)
+                for row in table.grid
+            ),
         )
         for table in document.tables
     ]

@@ -55,6 +55,7 @@ _MORE = re.compile(
     r"(?i)\b(?:increas\w+|higher|more|grow\w*|rais\w+|rise\w*|rose|uplift|"
     r"boost\w*|larger|bigger|greater|longer|slower|slowdown|up)\b|↑|^\+"
 )
+_BETTER = re.compile(r"(?i)\bimprov\w*|\bfaster\b|\bspeed-?up\b|\bgains?\b|\bbetter\b")
 _OF_OLD = re.compile(r"(?i)^\s*of (?:the |its )?(?:original|baseline|previous|old|initial|former)")
 _TAIL = re.compile(r"^[^.;,()—–:]*")
 _STOP = re.compile(
@@ -222,7 +223,8 @@ def readings_of(pair: Pair, number: Printed, around: str) -> list[Reckoning]:
     if number.unit == "x":
         ratio = Reckoning(f"{names[0]} / {names[1]}", big / small)
         found = [ratio]
-        if number.value < 1:
+        better = bool(_MORE.search(around) or _BETTER.search(around))
+        if number.value < 1 and not (better if pair.versus else rising):
             found = [Reckoning(f"{names[1]} / {names[0]}", small / big)]
         elif re.search(r"(?i)\bincrease|\bmore\b|\bgrowth\b", around) and number.value != 1:
             found.append(Reckoning(f"{names[0]} / {names[1]} - 1", big / small - one))
@@ -258,6 +260,7 @@ def _slips(pair: Pair, number: Printed) -> list[tuple[str, Span]]:
             slips.insert(0, ("these are percentage points", big - small))
         slips.append(("the ratio in percent, not the change", big / small))
     if number.unit == "x":
+        slips.append(("the reciprocal", small / big))
         slips.append(("the change, not the ratio", big / small - one))
         slips += [
             ("thousands for ones, or the other unit", (big / small).scaled(Fraction(k)))

@@ -53,6 +53,9 @@ _ROW_AGGREGATE = re.compile(r"(?i)\b(?:total|average|avg|mean|geomean|median|ove
 _INLINE = re.compile(r"^\s?(?::|—|–|\s-\s|\()\s?(?P<list>[^.:;()—–]+?)(?=[.)—–]|$)")
 
 
+_COMBINED = 2  # so many more may be counted than listed where an item can name two things
+
+
 def detect(context: Context) -> Iterator[Relation]:
     blocks = context.document.blocks
     for sentence in context.sentences:
@@ -127,7 +130,7 @@ def _list(blocks: list[Block], sentence: Sentence, number: Printed, noun: str) -
     if nested or any(b.kind == "para" for b in following[: len(items)]):
         return None
     if not _verb_ok(sentence, number) or (
-        len(items) < number.value and any(_several(item.text) for item in items)
+        0 < number.value - len(items) <= _COMBINED and any(_several(item.text) for item in items)
     ):
         return None
     return _relation(number, noun, len(items), "in the list below")
@@ -209,7 +212,10 @@ def _rows(context: Context, sentence: Sentence, number: Printed, noun: str) -> R
         if row[0].text.strip() and not _ROW_AGGREGATE.search(row[0].text)
     ]
     rows = len(dict.fromkeys(labels))
-    if rows != len(labels) or abs(Fraction(rows) - number.value) > max(3, rows // 2):
+    far = abs(Fraction(rows) - number.value) > max(3, rows // 2) and not re.search(
+        r"\bTable \d", sentence.text
+    )
+    if rows != len(labels) or far:
         return None
     return _relation(number, noun, rows, "rows of the table")
 

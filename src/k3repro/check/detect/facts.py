@@ -133,17 +133,21 @@ def _fact(number: Printed, name: str, what: str, true: float, *, exact: bool = F
         yield relation
 
 
+@cache
+def _platforms() -> tuple[tuple[re.Pattern[str], Platform], ...]:
+    return tuple(
+        (re.compile(rf"(?<![\w-]){re.escape(p.title)}(?:\sGPUs?)?(?=\s?\()"), p) for p in platforms()
+    )
+
+
 def _of_gpus(sentence: Sentence) -> Iterator[Relation]:
-    for platform in platforms():
-        for match in re.finditer(
-            rf"(?<![\w-]){re.escape(platform.title)}(?:\sGPUs?)?(?=\s?\()", sentence.text
-        ):
+    for pattern, platform in _platforms():
+        for match in pattern.finditer(sentence.text):
             start = sentence.start + match.end()
             closing = sentence.block.text.find(")", start)
-            if closing < 0 or closing - start > 80:
-                continue
-            inside = [n for n in sentence.numbers if start < n.start < closing]
-            yield from _gpu_facts(sentence, platform, inside)
+            if 0 <= closing - start <= 80:
+                inside = [n for n in sentence.numbers if start < n.start < closing]
+                yield from _gpu_facts(sentence, platform, inside)
 
 
 def _gpu_facts(sentence: Sentence, platform: Platform, inside: list[Printed]) -> Iterator[Relation]:

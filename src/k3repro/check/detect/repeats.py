@@ -93,15 +93,15 @@ def detect(context: Context) -> Iterator[Relation]:
             key = _key(sentence, number)
             if key:
                 groups.setdefault(key, []).append(
-                    _Print(number, names_in(sentence.block), _modes(sentence.block))
+                    _Print(number, names_in(sentence.block.text), _modes(sentence.block))
                 )
     for key, prints in groups.items():
         yield from _judge(key, prints, context)
 
 
-def names_in(block: Block) -> frozenset[str]:
-    """Models, GPUs and configurations that a block names."""
-    text = re.sub(r"https?://\S+", " ", block.text)
+def names_in(text: str) -> frozenset[str]:
+    """Models, GPUs and configurations that a text names."""
+    text = re.sub(r"https?://\S+", " ", text)
     return frozenset(
         n.rstrip(".-")
         for n in _NAME.findall(text)

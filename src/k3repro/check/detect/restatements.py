@@ -1,16 +1,18 @@
 """One sentence printed twice in other words, and a headline's factor beside the only two rates it can be
 of.
 
-Precondition: two sentences of different blocks share at least four content words and a third of all, say no
-different mode (with and without, mean and p99, prefill and decode) and name no different things, and at
-least two of their numbers agree; one number that is alone on each side, of one unit, then has to agree too.
-A factor of throughput that is printed once, in a title or summary, must be the ratio of the only two rates
-per GPU, where both stand in one paragraph.
+Precondition: two sentences of different blocks, one of them in a title, summary, caption or conclusion,
+share four content words, say no different mode (with and without, mean and p99,
+prefill and decode) and name no different things, and at least two of their numbers agree (a sentence with
+more than two twins is a template); one number that is alone on each side, of one unit, then has to agree
+too. A factor of throughput that is printed once, in a title or summary, must be the ratio of the only two
+rates per GPU, where both stand in one paragraph.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
@@ -82,7 +84,9 @@ _MODES = re.compile(
     r"p\d{2}|average|peak|min|max|prefill|decode|read|write|input|"
     r"output|first|second|third|low|high|short|long|baseline|on|off|best|worst|default)\b"
 )
-_SHARED, _SHARE, _AGREEING = 4, 0.34, 2
+_SHARED = 4  # content words, at least
+_NEEDED = ((0.5, 1), (0.3, 2), (0.22, 3))  # share of all content words -> numbers that have to agree
+_TIMES = 2  # a sentence with more twins is a template
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +98,16 @@ class _Said:
 
 
 def detect(context: Context) -> Iterator[Relation]:
-    said = [_said(s) for s in context.sentences if len(s.numbers) >= _AGREEING]
-    for a, b in combinations(said, 2):
-        if a.sentence.block.index != b.sentence.block.index and _alike(a, b):
-            yield from _aligned(a.sentence, b.sentence)
+    said = [_said(s) for s in context.sentences if len(s.numbers) > 1]
+    pairs = [
+        (a, b)
+        for a, b in combinations(said, 2)
+        if a.sentence.block.index != b.sentence.block.index and _alike(a, b)
+    ]
+    often = Counter(id(one) for pair in pairs for one in pair)
+    for a, b in pairs:
+        if often[id(a)] <= _TIMES and often[id(b)] <= _TIMES:
+            yield from _aligned(a, b)
     yield from _headline(context)
 
 
@@ -112,34 +122,34 @@ def _said(sentence: Sentence) -> _Said:
         "before",
         "first",
     }
-    return _Said(sentence, words, modes, names_in(sentence.block))
+    return _Said(sentence, words, modes, names_in(sentence.text))
 
 
 def _alike(a: _Said, b: _Said) -> bool:
-    shared = len(a.words & b.words)
-    return (
-        shared >= _SHARED
-        and shared >= _SHARE * len(a.words | b.words)
-        and not (a.modes ^ b.modes)
-        and not apart(a.names, b.names)
-    )
+    if not any(x.sentence.block.lead or x.sentence.block.kind == "caption" for x in (a, b)):
+        return False
+    if len(a.words & b.words) < _SHARED or a.modes ^ b.modes or apart(a.names, b.names):
+        return False
+    return _needed(a, b) is not None
 
 
-def _aligned(a: Sentence, b: Sentence) -> Iterator[Relation]:
-    first, second = _distinct(a), _distinct(b)
+def _needed(a: _Said, b: _Said) -> int | None:
+    share = len(a.words & b.words) / len(a.words | b.words)
+    return next((numbers for least, numbers in _NEEDED if share >= least), None)
+
+
+def _aligned(a: _Said, b: _Said) -> Iterator[Relation]:
+    first, second, needed = _distinct(a.sentence), _distinct(b.sentence), _needed(a, b) or 0
     agreeing = [(x, y) for x in first for y in second if _same(x, y)]
-    if len(agreeing) < _AGREEING:
-        return
+    if len(agreeing) > needed:
+        yield from (r for x, y in agreeing for r in _relation(y, x))
     alone = (
         [n for n in first if not any(_same(n, y) for y in second)],
         [n for n in second if not any(_same(x, n) for x in first)],
     )
-    if len(agreeing) > _AGREEING:
-        for x, y in agreeing:
-            yield from _relation(y, x)
     if (
-        len(alone[0]) == len(alone[1]) == 1
-        and alone[0][0].same_unit(alone[1][0])
+        len(agreeing) >= needed
+        and len(alone[0]) == len(alone[1]) == 1
         and alone[0][0].unit == alone[1][0].unit
     ):
         yield from _relation(alone[1][0], alone[0][0])
