@@ -231,17 +231,18 @@ def batch_decode_c() -> None:
     ], 8130)  # fmt: skip
 
 
-def cells(launch: Launch, contexts: Sequence[int]) -> tuple[str, ...]:
-    """At the law's count, one above, half above."""
+def cells(launch: Launch, contexts: Sequence[int], whole: bool) -> tuple[str, ...]:
+    """At the law's count, one above, half above; one above alone unless `whole`."""
     law = law_of_launch(load_model("kimi-k3"), launch.as_dict())
     found = []
     for context in contexts:
         count = law.n_max(law.pool_blocks(launch.pool_bytes), context)
-        found += [f"{context}@{n}" for n in sorted({count, count + 1, -(-3 * count // 2)})]
+        offered = {count, count + 1, -(-3 * count // 2)} if whole else {count + 1}
+        found += [f"{context}@{n}" for n in sorted(offered)]
     return tuple(found)
 
 
-def admission(seat: Seat, contexts: Sequence[int]) -> None:
+def admission(seat: Seat, contexts: Sequence[int], whole: bool = True) -> None:
     """Running, waiting and preempted as the engine counts them; replies long enough to overlap."""
     for osl, chosen in (
         (48, [c for c in contexts if c < 90_000]),
@@ -250,7 +251,7 @@ def admission(seat: Seat, contexts: Sequence[int]) -> None:
         if not chosen:
             continue
         shape = {
-            "cells": cells(seat.launch, chosen),
+            "cells": cells(seat.launch, chosen, whole),
             "osl": osl,
             "poll_s": 0.1,
             "timeout_s": 240.0,
@@ -263,13 +264,11 @@ def admission(seat: Seat, contexts: Sequence[int]) -> None:
 
 
 def hand(decode: Seat, prefill: str) -> None:
-    """Bytes of single requests, then self-consistency and the swap through the hand-off."""
-    found = probe(decode, "hand-off", prefill=prefill, isl=tuple(PLAN["prompts"]), timeout_s=200.0)
+    """Bytes of single requests as the decode engine's connector counts them."""
+    found = probe(decode, "hand-off", prefill=prefill, isl=tuple(PLAN["prompts"]), timeout_s=100.0)
     for row in found.rows("transfers") if found else []:
         told = f"{row['bytes']} bytes, {row['descriptors']} descriptors"
         say(f"  {decode.launch.name} {row['prompt_tokens']}: {told}")
-    shape = {"isl": 700, "osl": 16, "prompts": 4, "concurrency": (2, 4), "batch": "near-tie"}
-    probe(decode, "self-consistency", prefill=prefill, decode=decode.url, **shape)
 
 
 def together(act: Callable[..., None], calls: Sequence[tuple[Any, ...]]) -> None:
@@ -280,9 +279,8 @@ def together(act: Callable[..., None], calls: Sequence[tuple[Any, ...]]) -> None
 
 
 def batch_admit() -> None:
-    """Admission from both pools, two serves each, and start-up rows beside them."""
-    names = ["admit-13e9", "admit-40e9", "admit-13e9"]
-    with up(names, 8140) as serves:
+    """Admission from both pools."""
+    with up(["admit-13e9", "admit-40e9"], 8140) as serves:
         memory()
         serves = warm(serves)
         for serve in serves:
@@ -290,15 +288,21 @@ def batch_admit() -> None:
         together(admission, [(serve.seat, PLAN["contexts"]) for serve in serves])
 
 
-def batch_admit_again() -> None:
-    """The second serve of the large pool, and short contexts that were really prefilled."""
-    with up(["admit-40e9", "admit-13e9-prefilled"], 8150) as serves:
+def batch_again() -> None:
+    """A cache that was prefilled, alone on the GPU; then second serves of both pools, side by side."""
+    with up(["decode-one-prefilled", "start-caching", "admit-13e9", "admit-40e9"], 8150) as serves:
         memory()
         serves = warm(serves)
         for serve in serves:
             start(serve)
-        contexts = {True: PLAN["contexts"], False: [1_280]}
-        together(admission, [(serve.seat, contexts[serve.launch.fill]) for serve in serves])
+        by_name = {serve.launch.name: serve for serve in serves}
+        if control := by_name.pop("decode-one-prefilled", None):
+            shape = {"context": (1_000, 16_000, 64_000), "mixed": ("64K+3x1K",), **REPLY}
+            probe(control, "decode-context", **shape)
+            engines.stop(control)
+        if cached := by_name.pop("start-caching", None):
+            engines.stop(cached)
+        together(admission, [(serve.seat, PLAN["contexts"], False) for serve in by_name.values()])
 
 
 def starts(names: Sequence[str], port: int) -> None:
@@ -322,13 +326,12 @@ def batch_starts() -> None:
 
 def batch_hand() -> None:
     """Pairs over NIXL, side by side: bytes per request as the connector counts them."""
-    names = ["hand-tp2", "hand-tp2-bf16", "hand-tp4", "hand-tp4-bf16"]
-    pairs(names, 8200)
+    pairs(["hand-tp2", "hand-tp2-bf16", "hand-tp4", "hand-tp2-caching"], 8200)
 
 
-def batch_hand_caching() -> None:
-    """The same with prefix caching on."""
-    pairs(["hand-tp2-caching"], 8240)
+def batch_hand_more() -> None:
+    """The pair that memory leaves out of the other batch."""
+    pairs(["hand-tp4-bf16"], 8240)
 
 
 def pairs(names: Sequence[str], port: int) -> None:

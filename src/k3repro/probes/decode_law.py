@@ -13,6 +13,7 @@ from typing import Any
 
 from k3repro.capacity import Law, LineFit, fit_line
 from k3repro.errors import InputError
+from k3repro.probes.serve_facts import serve_of
 from k3repro.store import Artifact, Column, Schema, Table, derivation
 from k3repro.units import order_free_sum, quantile, student_t_quantile
 
@@ -108,7 +109,7 @@ def _configuration(
     fits: dict[str, LineFit] = {}
     steps: list[dict[str, Any]] = []
     for run in runs:
-        serve, rows = str(run.serve["id"]), _timed(run)
+        serve, rows = serve_of(run), _timed(run)
         single = [(row["longest"], row["gap_s"]) for row in rows if row["sequences"] == 1]
         fits[serve] = fit = fit_line(single, confidence=confidence)
         steps += [_step(subject, serve, row, fit) for row in rows]

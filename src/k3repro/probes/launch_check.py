@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from k3repro.errors import InputError
+from k3repro.probes.serve_facts import serve_of
 from k3repro.store import Artifact, Column, Schema, Table, derivation
 
 STARTUPS = Table(
@@ -109,7 +110,7 @@ def _startup(predictions: Artifact, start: Artifact, launch: str) -> Rows:
     for pool in start.rows("pools"):
         same = pool["tokens"] == law["printed_tokens"] and block in (None, law["block_tokens"])
         yield {
-            "launch": launch, "serve": start.serve["id"], "predicted_tokens": law["printed_tokens"],
+            "launch": launch, "serve": serve_of(start), "predicted_tokens": law["printed_tokens"],
             "printed_tokens": pool["tokens"], "predicted_concurrency": law["printed_concurrency"],
             "printed_concurrency": pool["concurrency"], "predicted_block": law["block_tokens"],
             "printed_block": block, "same": same,
@@ -125,7 +126,7 @@ def _admissions(predictions: Artifact, grid: Artifact, launch: str) -> Rows:
         offered, resident = cell["concurrency"], cell["resident"]
         block, by_bytes = (min(offered, law[name]) for name in ("block_law", "bytes_law"))
         yield {
-            "launch": launch, "serve": grid.serve["id"], "filled": bool(grid.serve["launch"].get("fill")),
+            "launch": launch, "serve": serve_of(grid), "filled": bool(grid.serve["launch"].get("fill")),
             "context": cell["context"], "concurrency": offered, "by_block_law": block,
             "by_bytes_law": by_bytes, "resident": resident, "waiting": cell["waiting"],
             "preemptions": cell["preemptions"],
@@ -145,7 +146,7 @@ def _handoffs(predictions: Artifact, run: Artifact, launch: str) -> Rows:
         predicted = law["bytes"] if law else None
         known = predicted is not None and row["bytes"] is not None
         yield {
-            "launch": launch, "serve": run.serve["id"], "rung": row["rung"],
+            "launch": launch, "serve": serve_of(run), "rung": row["rung"],
             "prompt_tokens": row["prompt_tokens"], "predicted_bytes": predicted, "bytes": row["bytes"],
             "descriptors": row["descriptors"],
             "error": row["bytes"] / predicted - 1 if known else None,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from k3repro.serve import facts
 
-__all__ = ["serve_facts", "vouch"]
+__all__ = ["serve_facts", "serve_of", "vouch"]
 
 
 def serve_facts(target: Any, **more: Any) -> dict[str, Any]:
@@ -16,7 +18,22 @@ def serve_facts(target: Any, **more: Any) -> dict[str, Any]:
     fetched = {path: target.run(lambda opened, path=path: opened.fetch(path)) for path in paths}
     answers = {path: answer.text if answer.status == 200 else None for path, answer in fetched.items()}
     known = ({"seed": target.seed} if target.clock == "virtual" else {}) | more
+    if target.subject != target.address.subject:
+        # A name is shared by serves that only their address tells apart; the address itself is kept out.
+        known["place"] = hashlib.sha256(target.address.subject.encode()).hexdigest()[:8]
     return facts(answers, target=target.subject, evidence=target.serve["evidence"], **known)
+
+
+def serve_of(artifact: Any) -> str:
+    """Which bring-up a run talked to: the serve's id, and a digest of its launch record where there is one.
+
+    Engines that one driver starts side by side may begin within one tick of the clock that the id rests on.
+    """
+    launch = artifact.serve.get("launch") or artifact.parameters.get("launch")
+    if not launch:
+        return str(artifact.serve["id"])
+    text = json.dumps(launch, sort_keys=True, default=str)
+    return f"{artifact.serve['id']}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
 
 
 def vouch(target: Any, engines: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
