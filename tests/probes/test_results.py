@@ -83,7 +83,7 @@ def test_a_sealed_ladder_prints_its_table(store: Store) -> None:
     rows = results(done, "ttft=1h".replace("h", "s"))
     assert [row["step"] for row in rows] == ["con=2", "con=4"] and rows[0]["requests"] == 12
     text = "\n".join(results_text(rows))
-    assert "TTFT" in text and "TPOT" in text and "E2E" in text and "goodput under TTFT 1000 ms" in text
+    assert "TTFT" in text and "TPOT" in text and "E2E" in text and "good: within TTFT 1000 ms" in text
     open_loop = run_probe(
         "latency", target="twin:mi325x", store=store, unsafe=True, isl="100..300", osl=8, rate=(4.0,),
         duration_s=5.0,

@@ -221,6 +221,7 @@ def _run(
     slo = options.pop("slo", "")
     parse_slo(slo)
     control = {key: options.pop(key) for key in _CONTROL if key in options}
+    control["name_as"] = options.pop("name_as", "") or "auto"
     if estimate:
         planned = {"platform": options.pop("_platform")} if "_platform" in options else {}
         plan = estimate_probe(name, target=target or "", store=store, **planned, **options)
@@ -360,6 +361,12 @@ def _command(name: str) -> click.Command:
             multiple=True,
             metavar="URL",
             help="Engine behind the router, asked who it is: a router shows no evidence itself. Repeat it.",
+        ),
+        click.option(
+            "--name",
+            "name_as",
+            default="",
+            help="What artifacts call the target [engine-version/model#mark]; its address never enters them.",
         ),
         click.option("--hardware", default="", help="What the serve runs on, as you say it: mi300x, cpu."),
         click.option(

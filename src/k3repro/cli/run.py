@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from k3repro.cli import emit
-from k3repro.errors import MissingExtra
+from k3repro.errors import MissingExtra, UsageError
 from k3repro.pipeline import PipelineResult, Plan, Silent, explain, reporter, run_pipeline
 
 _MARKS = {"fresh": "dim", "preserved": "dim", "ran": "green", "stale": "yellow", "waits": "yellow"}
@@ -24,6 +24,7 @@ _MARKS = {"fresh": "dim", "preserved": "dim", "ran": "green", "stale": "yellow",
     "--target",
     metavar="T",
     help="Run against T (twin:mi325x, http://router:30000) instead of the file's TARGET.",
+    envvar="K3REPRO_TARGET",
 )
 @click.option(
     "--fresh", is_flag=True, help="Run every stage, also those that are fresh; measured ones excepted."
@@ -45,6 +46,14 @@ _MARKS = {"fresh": "dim", "preserved": "dim", "ran": "green", "stale": "yellow",
     help="local, inline, or dask:ADDRESS of a running scheduler.",
 )
 @click.option("--jobs", type=click.IntRange(1), help="Local worker processes. [default: 2]")
+@click.option("--yes", is_flag=True, help="router: do not ask before anything is sent.")
+@click.option("--full", is_flag=True, help="router: the probes' own defaults instead of the quick set.")
+@click.option("--name", "name_as", default="", help="router: what artifacts call the serve.")
+@click.option("--model", help="router: the model's name, where the target does not tell it.")
+@click.option("--hardware", default="", help="router: what the serve runs on, as you say it.")
+@click.option("--slo", default="", help="router: count goodput under these limits: ttft=2s,tpot=50ms.")
+@click.option("--max-seconds", type=float, default=120.0, show_default=True, help="router: of each ladder.")
+@click.option("--output", type=click.Path(path_type=Path), help="router: folder of its store and site.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and no progress.")
 def run(
     pipeline: str,
@@ -55,18 +64,25 @@ def run(
     executor: str,
     jobs: int | None,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Run PIPELINE (a name in pipelines/ or a .toml file): notebooks in, sealed artifacts out.
 
     Only stale stages run. Ctrl-C and crashes keep what is done; the same command resumes.
 
+    `router` needs no notebooks: gate, latency, envelope, osl-sweep, saturation and agentic on one URL, after
+    a plan with its cost and your consent, and a site of that serve alone.
+
     \b
     Examples:
       k3repro run                            the default report, against the twin
       k3repro run report --explain           what would run and why
-      k3repro run report --target http://router:30000
+      k3repro run router --target http://router:30000 --slo ttft=2s,tpot=50ms
       k3repro run report --remeasure osl-sweep
     """
+    if pipeline == "router":
+        _router(target, only_explain, as_json, options)
+        return
     if only_explain:
         plan = explain(pipeline, target=target, fresh=fresh, remeasure=remeasure)
         emit(plan.as_dict()) if as_json else _print_plan(plan)
@@ -118,6 +134,17 @@ def lab(arguments: tuple[str, ...], as_json: bool) -> None:
             "JupyterLab is not installed", where="k3repro lab", fix="Install it: pip install 'k3repro[lab]'."
         )
     os.execv(sys.executable, command)
+
+
+def _router(target: str | None, only_explain: bool, as_json: bool, options: dict[str, Any]) -> None:
+    """One URL: plan, consent, probes, results, site. Exit code 1: something was found or failed."""
+    from k3repro.cli._router import run_on_url
+
+    if not target:
+        fix = "Give --target http://router:30000 (or twin:mi325x to try it)."
+        raise UsageError("no target", where="run router", fix=fix)
+    if not run_on_url(target, only_explain=only_explain, as_json=as_json, **options):
+        sys.exit(1)
 
 
 def _notebooks() -> Path:

@@ -18,6 +18,7 @@ from k3repro.client._evidence import evidence_of, max_model_len_of, model_of, su
 from k3repro.client._exchange import Handle, Receiver
 from k3repro.client._fetch import Fetch, Fetched
 from k3repro.client._model import Request, RequestRecord
+from k3repro.client._place import place_mark
 from k3repro.client._runner import Runner
 from k3repro.client._sockets import SocketTransport
 from k3repro.errors import TargetError, UsageError
@@ -29,6 +30,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 _QUESTIONS = ("/version", "/v1/models", "/health", "/metrics")
 _PROBE_TIMEOUT_S = 15.0
+AUTO = "auto"
 _TLS_FIX = "Trust its certificate with --ca-file FILE ($SSL_CERT_FILE), or do not check it: --insecure."
 
 
@@ -153,8 +155,9 @@ class Target:
         models = answers["/v1/models"]
         self.model = self.model or model_of(models.text) or ""
         self.max_model_len = max_model_len_of(models.text)
-        if self._name:
-            self.subject = subject_of(texts, self._name)
+        if self._name and self.clock == "wall":
+            found = f"{self.model or 'serve'}#{place_mark(self.subject)}"
+            self.subject = subject_of(texts, found if self._name == AUTO else self._name)
         seen = evidence_of(texts)
         self.serve = serve.facts(texts, target=self.subject, evidence=seen)
         if not self.model:
@@ -247,7 +250,7 @@ def open_target(
     `seed` is the twin's (an argument wins over the target string; default 0). `model` overrides `/v1/models`.
     `access`: keys, headers, certificates, endpoint; from the environment unless given.
     `name` says what a URL serves (``k3-rank-geometry@h200``): the subject of artifacts is then engine,
-    version and name, no address.
+    version and name, no address. ``auto`` is the served model's name and a mark that tells addresses apart.
 
     Raises:
         UsageError: the text is no target, or the twin has no such platform or setting.

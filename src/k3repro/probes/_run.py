@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from types import ModuleType
 from typing import Any
 
-from k3repro.client import open_target, parse_target
+from k3repro.client import TwinAddress, open_target, parse_target
 from k3repro.errors import GateFailed, TargetError, UsageError
 from k3repro.probes import needle_gate
 from k3repro.probes._bounds import check_bounds
@@ -113,6 +114,7 @@ def run_probe(
     if confirm:
         options: dict[str, Any] = {
             "unsafe": unsafe, "model": model, "hardware": hardware, "behind": behind, "tokenizer": tokenizer,
+            "name_as": name_as,
         }  # fmt: skip
         return _confirm(name, target, store, progress, **options)
     # What cannot be planned is refused before a gate of ten minutes is asked for.
@@ -141,6 +143,8 @@ def run_probe(
             tested = instrument(opened)
             earlier = _earlier_serves(run, serve["id"])
             run.serve.update(serve | {"instrument": tested.as_dict() if tested else {"clock": "virtual"}})
+            if opened.clock == "wall":  # the clock of a simulation has no days
+                run.serve["at"] = datetime.now(UTC).isoformat(timespec="seconds")
             identity = Identity(serve)
             session = Session(
                 opened, run, progress, interrupt, seed=seed, selftest=tested, timed=probe.PERFORMANCE,
@@ -148,6 +152,14 @@ def run_probe(
                 natural=getattr(chosen, "natural", False),
             )  # fmt: skip
             return _carry_out(probe, chosen, session, run, unsafe, earlier, identity, behind)
+
+
+def subject_at(target: str, *, model: str | None = None, name_as: str = "") -> str:
+    """The subject that artifacts of a target carry; a URL with a name is asked who it is."""
+    if not name_as or isinstance(parse_target(target), TwinAddress):
+        return parse_target(target).subject
+    with open_target(target, model=model, name=name_as) as opened:
+        return opened.subject
 
 
 def _behind(opened: Any, urls: Sequence[str]) -> dict[str, Any]:
@@ -164,19 +176,20 @@ def _earlier_serves(run: Run, serve: str) -> list[str]:
 
 def _confirm(
     name: str, target: str, store: Store, progress: Progress, *, unsafe: bool, model: str | None,
-    hardware: str, behind: Sequence[str], tokenizer: str,
+    hardware: str, behind: Sequence[str], tokenizer: str, name_as: str,
 ) -> Artifact:  # fmt: skip
-    before = earlier_runs(store, name, parse_target(target).subject)
+    before = earlier_runs(store, name, subject_at(target, model=model, name_as=name_as))
     newest = before[-1]
     simulated = newest.clock == "virtual"
     seed = 1 + max(run.parameters["seed"] for run in before) if simulated else newest.parameters["seed"]
     if not simulated:
-        with open_target(target, model=model) as opened:
+        with open_target(target, model=model, name=name_as) as opened:
             require_fresh(before, serve_facts(opened, **_behind(opened, behind))["id"], target)
     values = {key: value for key, value in newest.parameters.items() if key not in ("seed", "unsafe")}
     options: dict[str, Any] = {
         "target": target, "store": store, "seed": seed, "model": model, "hardware": hardware,
-        "behind": behind, "tokenizer": tokenizer, "progress": progress,
+        "behind": behind, "tokenizer": tokenizer, "name_as": name_as,
+        "progress": progress,
     }  # fmt: skip
     if probe_named(name).PERFORMANCE and not unsafe:
         run_probe(needle_gate.NAME, **options)

@@ -43,7 +43,9 @@ FACTS_TABLE = Table(
 SCHEMA = Schema((FACTS_TABLE,))
 
 
-def adopt(target: str, *, store: Store, logs: Sequence[Path] = (), model: str | None = None) -> Artifact:
+def adopt(
+    target: str, *, store: Store, logs: Sequence[Path] = (), model: str | None = None, name_as: str = ""
+) -> Artifact:
     """Ask a running serve who it is, read start-up lines out of its logs, and seal the record.
 
     Raises:
@@ -51,7 +53,7 @@ def adopt(target: str, *, store: Store, logs: Sequence[Path] = (), model: str | 
         InputError: a log that cannot be read.
     """
     lines = [line for path in logs for line in _telling(path)]
-    with open_target(target, model=model) as opened:
+    with open_target(target, model=model, name=name_as) as opened:
         serve = serve_facts(opened)
         metrics = opened.run(lambda it: it.fetch("/metrics")).text
         clock, served, subject = opened.clock, opened.model, opened.subject

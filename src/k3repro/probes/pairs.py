@@ -36,6 +36,7 @@ def run_pair(
     model: str | None = None,
     progress: Progress | None = None,
     gate_context: int = 0,
+    name_as: str = "",
     **parameters: Any,
 ) -> Artifact:
     """Measure both sides, `restarts` serves each, interleaved; returns the sealed comparison.
@@ -72,6 +73,7 @@ def run_pair(
                     model,
                     progress,
                     used,
+                    name_as,
                     {**parameters, **extra},
                     gate_context,
                 )
@@ -85,13 +87,13 @@ def run_pair(
 
 def _side(
     name: str, target: str, store: Store, seed: int, unsafe: bool, model: str | None, progress: Progress,
-    used: set[Any],
+    used: set[Any], name_as: str,
     parameters: Mapping[str, Any], gate_context: int,
 ) -> Artifact:  # fmt: skip
     simulated = isinstance(parse_target(target), TwinAddress)
     seed = seed if simulated else 0
     wanted = as_parameters(_run.resolved(name, target, parameters)) | {"seed": seed, "unsafe": unsafe}
-    subject = parse_target(target).subject
+    subject = _run.subject_at(target, model=model, name_as=name_as)
     for artifact in store.artifacts(name=name, subject=subject):
         if artifact.parameters == wanted and not simulated:
             return artifact
@@ -99,6 +101,7 @@ def _side(
         _fresh(target, used, model)
     options: dict[str, Any] = {
         "target": target, "store": store, "seed": seed, "model": model, "progress": progress,
+        "name_as": name_as,
     }  # fmt: skip
     if not unsafe:
         passed = _run.run_probe(

@@ -133,37 +133,26 @@ def results_text(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """The rows as lines of a plain table: first the rates, then the times in milliseconds."""
     if not rows:
         return []
-    lines = [_RATES.format(*_RATE_HEAD)]
-    lines += [_RATES.format(*_rates(row)) + ("" if row["valid"] else "  not valid") for row in rows]
-    if any(row.get("slo") for row in rows):
-        lines += ["", f"goodput under {rows[0]['slo']}:"]
-        lines += [
-            f"{row['step']:<14}{_number(row['goodput_per_s'], 2)} req/s, {row['good']} of {row['requests']}"
-            for row in rows
-        ]
-    lines += ["", _TIMES.format("step", "ms", "n", "mean", "p50", "p90", "p95", "p99")]
+    slo, width = rows[0].get("slo"), max(12, *(len(row["step"]) for row in rows)) + 1
+    head = [*_RATE_HEAD, *(("good", "good/s") if slo else ())]
+    lines = [_line(width, 10, head)]
+    for row in rows:
+        good = [str(row["good"]), _number(row["goodput_per_s"], 2)] if slo else []
+        lines.append(_line(width, 10, [*_rates(row), *good]) + ("" if row["valid"] else "  not valid"))
+    lines += [f"good: within {slo}"] if slo else []
+    lines += ["", _line(width, 11, ["step", "ms", "n", "mean", "p50", "p90", "p95", "p99"])]
     known = [(row, metric) for row in rows for metric in _METRICS if row.get(metric, {}).get("n")]
-    lines += [_time_line(row, metric) for row, metric in known]
-    if any(row[m]["n"] and row[m]["p99_s"] is None for row in rows for m in ("ttft",)):
-        lines.append(
-            "-: too few requests for that quantile (p99 takes 500; --p99). ~: median of fewer than ten."
-        )
+    lines += [_line(width, 11, _times(row, metric)) for row, metric in known]
+    if any(row["ttft"]["n"] and row["ttft"]["p99_s"] is None for row in rows):
+        lines.append("-: too few requests for that quantile (p99: 500, --p99). ~: median of fewer than ten.")
     return lines
 
 
-_RATES = "{:<14}{:>9}{:>8}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}"
-_RATE_HEAD = (
-    "step",
-    "requests",
-    "failed",
-    "req/s",
-    "out tok/s",
-    "in tok/s",
-    "per user",
-    "mean ISL",
-    "mean OSL",
-)
-_TIMES = "{:<14}{:<13}{:>7}{:>11}{:>11}{:>11}{:>11}{:>11}"
+def _line(first: int, other: int, cells: Sequence[str]) -> str:
+    return f"{cells[0]:<{first}}" + "".join(f"{cell:>{other}}" for cell in cells[1:])
+
+
+_RATE_HEAD = ("step", "requests", "failed", "req/s", "out tok/s", "in tok/s", "per user", "ISL", "OSL")
 
 
 def _rates(row: Mapping[str, Any]) -> list[str]:
@@ -173,14 +162,14 @@ def _rates(row: Mapping[str, Any]) -> list[str]:
             _number(row["mean_isl"], 0), _number(row["mean_osl"], 0)]  # fmt: skip
 
 
-def _time_line(row: Mapping[str, Any], metric: str) -> str:
+def _times(row: Mapping[str, Any], metric: str) -> list[str]:
     found = row[metric]
     middle = _number(_ms(found["p50_s"]), 1)
     if found["p50_s"] is None and found["n"]:
         middle = f"~{_number(_ms(found['median_s']), 1)}"
     rest = [_number(_ms(found[f"p{q * 100:g}_s"]), 1) for q in QUANTILES[1:]]
     mean = _number(_ms(found["mean_s"]), 1)
-    return _TIMES.format(row["step"], _NAMES[metric], str(found["n"]), mean, middle, *rest)
+    return [row["step"], _NAMES[metric], str(found["n"]), mean, middle, *rest]
 
 
 def _ms(seconds: float | None) -> float | None:

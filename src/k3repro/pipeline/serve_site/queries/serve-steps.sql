@@ -1,0 +1,51 @@
+-- title: Steps of the ladders on this serve
+-- column probe: {hide = true}
+-- column step: {label = "step", kind = "code"}
+-- column n_requests: {label = "requests"}
+-- column wall_s: {label = "wall", unit = "s", format = ".2f"}
+-- column requests_per_s: {label = "requests", unit = "requests/s", format = ".2f"}
+-- column output_rate: {label = "output", unit = "tokens/s", format = ".1f"}
+-- column input_rate: {label = "input", unit = "tokens/s", format = ".1f"}
+-- column per_user: {label = "per user", unit = "tokens/s", format = ".1f"}
+-- column ttft_mean_s: {label = "TTFT, mean", unit = "s", format = ".3f", n = "n_requests"}
+-- column ttft_p50_s: {label = "TTFT p50", unit = "s", format = ".3f", n = "n_requests"}
+-- column ttft_p90_s: {label = "TTFT p90", unit = "s", format = ".3f", n = "n_requests"}
+-- column ttft_p99_s: {label = "TTFT p99", unit = "s", format = ".3f", n = "n_requests"}
+-- column tpot_mean_ms: {label = "TPOT, mean", unit = "ms", format = ".1f", n = "n_requests"}
+-- column tpot_p50_ms: {label = "TPOT p50", unit = "ms", format = ".1f", n = "n_requests"}
+-- column tpot_p90_ms: {label = "TPOT p90", unit = "ms", format = ".1f", n = "n_requests"}
+-- column tpot_p99_ms: {label = "TPOT p99", unit = "ms", format = ".1f", n = "n_requests"}
+-- column e2e_p50_s: {label = "end to end, p50", unit = "s", format = ".2f", n = "n_requests"}
+-- column e2e_p90_s: {label = "end to end, p90", unit = "s", format = ".2f", n = "n_requests"}
+-- empty: this ladder was not run
+-- Of several runs the newest that is valid is shown; all of them stand in serve-runs.
+-- A quantile q takes n (1 - q) of at least five requests, the median ten.
+WITH chosen AS (
+  SELECT seal FROM artifacts WHERE kind = 'probe'
+  QUALIFY row_number() OVER (PARTITION BY name ORDER BY verdict_ok DESC, json_extract_string(serve, '$.at') DESC NULLS LAST, seal) = 1
+), rows AS (
+  SELECT 'latency' AS probe, r.*, g.wall_s, g.position FROM latency_requests AS r JOIN latency_rungs AS g ON g.seal = r.seal AND g.rung = r.wave WHERE g.measured AND g.valid
+  UNION ALL BY NAME
+  SELECT 'envelope' AS probe, r.*, g.wall_s, g.position FROM envelope_requests AS r JOIN envelope_rungs AS g ON g.seal = r.seal AND g.rung = r.wave WHERE g.measured AND g.valid
+  UNION ALL BY NAME
+  SELECT 'saturation' AS probe, r.*, g.wall_s, g.position FROM saturation_requests AS r JOIN saturation_rungs AS g ON g.seal = r.seal AND g.rung = r.wave WHERE g.measured AND g.valid
+  UNION ALL BY NAME
+  SELECT 'osl-sweep' AS probe, r.*, g.wall_s, g.position FROM osl_sweep_requests AS r JOIN osl_sweep_rungs AS g ON g.seal = r.seal AND g.rung = r.wave WHERE g.measured AND g.valid
+), timed AS (
+  SELECT probe, seal, split_part(wave, '#', 1) AS step, wave, position, wall_s, completion_tokens, prompt_tokens,
+         (first_token_ns - sent_ns) / 1e9 AS ttft, (done_ns - sent_ns) / 1e9 AS e2e,
+         CASE WHEN events > 1 AND completion_tokens > 1 THEN (done_ns - first_token_ns) / 1e6 / (completion_tokens - 1) END AS tpot
+  FROM rows WHERE outcome = 'completed' AND seal IN (SELECT seal FROM chosen)
+), walls AS (
+  SELECT probe, seal, step, sum(CAST(round(wall_s * 1e9) AS BIGINT)) / 1e9 AS wall_s FROM (SELECT DISTINCT probe, seal, step, wave, wall_s FROM timed) GROUP BY ALL
+)
+SELECT t.seal, t.probe, t.step, count(*) AS n_requests, w.wall_s / count(DISTINCT t.wave) AS wall_s, count(*) / w.wall_s AS requests_per_s,
+       sum(completion_tokens) / w.wall_s AS output_rate, sum(prompt_tokens) / w.wall_s AS input_rate,
+       CASE WHEN count(tpot) >= 10 THEN 1000 / quantile_cont(tpot, 0.5) END AS per_user,
+       avg(ttft) AS ttft_mean_s, CASE WHEN count(*) >= 10 THEN quantile_cont(ttft, 0.5) END AS ttft_p50_s,
+       CASE WHEN count(*) >= 50 THEN quantile_cont(ttft, 0.9) END AS ttft_p90_s, CASE WHEN count(*) >= 500 THEN quantile_cont(ttft, 0.99) END AS ttft_p99_s,
+       avg(tpot) AS tpot_mean_ms, CASE WHEN count(tpot) >= 10 THEN quantile_cont(tpot, 0.5) END AS tpot_p50_ms,
+       CASE WHEN count(tpot) >= 50 THEN quantile_cont(tpot, 0.9) END AS tpot_p90_ms, CASE WHEN count(tpot) >= 500 THEN quantile_cont(tpot, 0.99) END AS tpot_p99_ms,
+       CASE WHEN count(*) >= 10 THEN quantile_cont(e2e, 0.5) END AS e2e_p50_s, CASE WHEN count(*) >= 50 THEN quantile_cont(e2e, 0.9) END AS e2e_p90_s
+FROM timed AS t JOIN walls AS w ON w.probe = t.probe AND w.seal = t.seal AND w.step = t.step
+GROUP BY t.seal, t.probe, t.step, w.wall_s ORDER BY t.probe, t.seal, min(t.position)
