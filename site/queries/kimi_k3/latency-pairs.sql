@@ -11,29 +11,13 @@
 -- column twin_rate: {label = "output rate twin", unit = "tokens/s", format = ".0f", seal = "twin_seal"}
 -- column n_serves: {hide = true}
 -- The twin's prefill and batch terms are fitted to this very table: in-sample, so no difference is shown.
--- Of several runs on a target the one with the most requests is shown; a run that is not valid or tainted never is.
--- Integer sums: the order of rows must not move a digit.
-WITH chosen AS (
-  SELECT r.seal FROM latency_rungs AS r JOIN artifacts AS a ON a.seal = r.seal AND a.verdict_ok
-  WHERE r.measured AND r.valid GROUP BY r.seal, r.subject
-  QUALIFY row_number() OVER (PARTITION BY r.subject ORDER BY sum(r.completed) DESC, r.seal) = 1
-), twin AS (
-  SELECT r.seal, r.subject, g.concurrency, count(*) AS n_requests,
-         quantile_cont((first_token_ns - sent_ns) / 1e9, 0.5) AS p50,
-         quantile_cont((first_token_ns - sent_ns) / 1e9, 0.9) AS p90,
-         sum(done_ns - first_token_ns) / 1e6 / sum(r.completion_tokens - 1) AS tpot_ms
-  FROM latency_requests AS r JOIN latency_rungs AS g ON g.seal = r.seal AND g.rung = r.wave
-  WHERE g.measured AND g.valid AND g.seal IN (SELECT seal FROM chosen) GROUP BY r.seal, r.subject, g.concurrency
-), rates AS (
-  SELECT seal, concurrency, sum(completion_tokens) * 1e9 / sum(CAST(round(wall_s * 1e9) AS BIGINT)) AS rate
-  FROM latency_rungs WHERE measured AND valid GROUP BY ALL
-)
 SELECT [p.seal, t.seal] AS seal, p.seal AS printed_seal, t.seal AS twin_seal, upper(p.platform) AS platform,
-       p.concurrency, t.n_requests, p.ttft_p50_s AS printed_ttft_p50_s, t.p50 AS twin_ttft_p50_s,
-       t.p90 AS twin_ttft_p90_s, p.ttft_p99_s AS printed_ttft_p99_s, p.tpot_ms AS printed_tpot_ms,
-       t.tpot_ms AS twin_tpot_ms, p.out_tokens_per_s AS printed_rate, x.rate AS twin_rate,
-       (SELECT serves FROM artifacts AS s WHERE s.seal = t.seal) AS n_serves, 'in-sample' AS relation
+       p.concurrency, t.n_requests, p.ttft_p50_s AS printed_ttft_p50_s, t.ttft_p50_s AS twin_ttft_p50_s,
+       t.ttft_p90_s AS twin_ttft_p90_s, p.ttft_p99_s AS printed_ttft_p99_s, p.tpot_ms AS printed_tpot_ms,
+       t.tpot_ms AS twin_tpot_ms, p.out_tokens_per_s AS printed_rate, x.out_tokens_per_s AS twin_rate,
+       b.n_serves, 'in-sample' AS relation
 FROM published_decode_latency AS p
-JOIN twin AS t ON t.subject = 'twin:' || p.platform AND t.concurrency = p.concurrency
-JOIN rates AS x ON x.seal = t.seal AND x.concurrency = t.concurrency
+JOIN best_run AS b ON b.probe = 'latency' AND b.subject = 'twin:' || p.platform
+JOIN rung_latency AS t ON t.seal = b.seal AND t.concurrency = p.concurrency
+JOIN rung_rate AS x ON x.seal = b.seal AND x.concurrency = p.concurrency
 ORDER BY p.platform DESC, p.concurrency

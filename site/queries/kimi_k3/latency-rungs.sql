@@ -7,12 +7,7 @@
 -- column tpot_ms: {label = "TPOT, pooled", unit = "ms", format = ".1f", about = "Time after the first token, over all requests, divided by the tokens after the first, over all requests"}
 -- column n_serves: {hide = true}
 -- Small models on CPU cores, served as tiny-NAME, have a page of their own (real-speed).
-SELECT r.seal, r.subject, g.concurrency, count(*) AS n_requests,
-       CASE WHEN count(*) >= 10 THEN quantile_cont((first_token_ns - sent_ns) / 1e9, 0.5) END AS ttft_p50_s,
-       CASE WHEN count(*) >= 50 THEN quantile_cont((first_token_ns - sent_ns) / 1e9, 0.9) END AS ttft_p90_s,
-       sum(done_ns - first_token_ns) / 1e6 / sum(r.completion_tokens - 1) AS tpot_ms, any_value(a.serves) AS n_serves
-FROM latency_requests AS r JOIN latency_rungs AS g ON g.seal = r.seal AND g.rung = r.wave
-JOIN artifacts AS a ON a.seal = r.seal
-WHERE g.measured AND g.valid AND NOT (a.tier = 'measured' AND starts_with(coalesce(json_extract_string(a.serve, '$.models[0]'), ''), 'tiny-'))
-GROUP BY r.seal, r.subject, g.concurrency
-ORDER BY r.subject, r.seal, g.concurrency
+SELECT t.seal, t.subject, t.concurrency, t.n_requests, t.ttft_p50_s, t.ttft_p90_s, t.tpot_ms, a.serves AS n_serves
+FROM rung_latency AS t JOIN artifacts AS a ON a.seal = t.seal AND a.verdict_ok
+WHERE t.probe = 'latency' AND NOT (a.tier = 'measured' AND starts_with(coalesce(json_extract_string(a.serve, '$.models[0]'), ''), 'tiny-'))
+ORDER BY t.subject, t.seal, t.concurrency

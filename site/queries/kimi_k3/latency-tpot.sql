@@ -5,15 +5,8 @@
 -- column relation: {label = "relation to the twin"}
 -- column n_requests: {hide = true}
 -- empty: this probe has not run
-WITH chosen AS (
-  SELECT r.seal FROM latency_rungs AS r JOIN artifacts AS a ON a.seal = r.seal AND a.verdict_ok
-  WHERE r.measured AND r.valid AND regexp_full_match(r.subject, 'twin:mi3[0-9]+x([?]max_num_seqs=[0-9]+)?') GROUP BY r.seal, r.subject
-  QUALIFY row_number() OVER (PARTITION BY r.subject ORDER BY sum(r.completed) DESC, r.seal) = 1
-)
-SELECT r.seal, 'twin' AS source, upper(regexp_extract(r.subject, 'twin:([a-z0-9]+)', 1)) AS platform, g.concurrency,
-       sum(done_ns - first_token_ns) / 1e6 / sum(r.completion_tokens - 1) AS tpot_ms, NULL AS relation, count(*) AS n_requests
-FROM latency_requests AS r JOIN latency_rungs AS g ON g.seal = r.seal AND g.rung = r.wave
-WHERE g.measured AND g.valid AND g.seal IN (SELECT seal FROM chosen) GROUP BY r.seal, r.subject, g.concurrency
+SELECT t.seal, 'twin' AS source, b.platform, t.concurrency, t.tpot_ms, NULL AS relation, t.n_requests
+FROM best_run AS b JOIN rung_latency AS t ON t.seal = b.seal WHERE b.probe = 'latency' AND b.plain_twin
 UNION ALL
 SELECT seal, 'printed', upper(platform), concurrency, tpot_ms, 'in-sample', NULL FROM published_decode_latency
 ORDER BY source, platform, concurrency

@@ -31,6 +31,7 @@ from k3repro.store._duck import (
 )
 from k3repro.store._files import disk_errors, locked
 from k3repro.store._schema import canonical_json
+from k3repro.store._views import make_views, views_text
 
 if TYPE_CHECKING:
     from k3repro.store._store import Store
@@ -43,7 +44,9 @@ _ARTIFACTS_DDL = """(seal VARCHAR, data VARCHAR, name VARCHAR, subject VARCHAR, 
 
 
 class Catalog:
-    """One view per (artifact name, table): seal, subject, tier, basis, run_id, payload; and `artifacts`."""
+    """One view per (artifact name, table): seal, subject, tier, basis, run_id, payload; `artifacts`; and
+    those of views.sql over all probes.
+    """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
@@ -60,7 +63,7 @@ class Catalog:
         """The cached catalog of a store's current artifacts, brought up to date."""
         artifacts = sorted(store.artifacts(), key=lambda artifact: artifact.seal)
         name = sha256(
-            canonical_json([VERSION, duckdb.__version__, [a.seal for a in artifacts]]).encode()
+            canonical_json([VERSION, views_text(), duckdb.__version__, [a.seal for a in artifacts]]).encode()
         ).hexdigest()[:24]
         path = store.root / ".cache" / "catalog" / f"{name}.duckdb"
         try:
@@ -87,8 +90,8 @@ class Catalog:
 
     def tables(self) -> list[str]:
         """The names that a query can read from, sorted."""
-        sql = "SELECT table_name FROM duckdb_tables() WHERE NOT starts_with(table_name, '_') ORDER BY 1"
-        return [str(row[0]) for row in self._connection.execute(sql).fetchall()]
+        names = self._connection.execute("SELECT table_name FROM information_schema.tables").fetchall()
+        return sorted(str(name) for (name,) in names if not name.startswith("_"))
 
     def close(self) -> None:
         """Close the database."""
@@ -158,6 +161,7 @@ def fill(connection: duckdb.DuckDBPyConnection, artifacts: Sequence[Artifact]) -
                 "INSERT INTO _filled VALUES (?, ?, ?)", [view, members[0].name, json.dumps(seals)]
             )
     _fill_artifacts(connection, artifacts)
+    make_views(connection)
 
 
 def _read_documents(connection: duckdb.DuckDBPyConnection, artifacts: Sequence[Artifact]) -> None:

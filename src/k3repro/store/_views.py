@@ -1,0 +1,52 @@
+"""The catalog's views over all probes (`views.sql`): best_run, rung_rate, rung_latency."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+import duckdb
+
+__all__ = ["make_views", "views_text"]
+
+_RUNGS = {
+    "rung": "VARCHAR", "measured": "BOOLEAN", "valid": "BOOLEAN", "concurrency": "BIGINT",
+    "completed": "BIGINT", "prompt_tokens": "BIGINT", "completion_tokens": "BIGINT",
+    "prompt_tokens_target": "BIGINT",
+    "output_tokens_target": "BIGINT", "wall_s": "DOUBLE", "in_flight_plateau": "DOUBLE",
+}  # fmt: skip
+_REQUESTS = {
+    "wave": "VARCHAR", "sent_ns": "BIGINT", "first_token_ns": "BIGINT", "done_ns": "BIGINT",
+    "completion_tokens": "BIGINT",
+}  # fmt: skip
+_NAMES = {"prompt_tokens_target": "isl", "output_tokens_target": "osl"}
+_FIXED = {"seal": "VARCHAR", "subject": "VARCHAR", "tier": "VARCHAR", "run_id": "VARCHAR"}
+
+
+def views_text() -> str:
+    """What defines the views; a catalog that was cached under another text is made anew."""
+    return files("k3repro.store").joinpath("views.sql").read_text(encoding="utf-8")
+
+
+def make_views(connection: duckdb.DuckDBPyConnection) -> None:
+    """Create the views, anew, over the tables that the catalog has now; they are empty where it has none."""
+    text = views_text()
+    for table, columns in (("rungs", _RUNGS), ("requests", _REQUESTS)):
+        text = text.replace(f"({{{table}}})", f"({_union(connection, table, columns)})")
+    connection.execute(text)
+
+
+def _union(connection: duckdb.DuckDBPyConnection, table: str, columns: dict[str, str]) -> str:
+    """All tables of one name that have these columns, with the probe's name in front."""
+    wanted = {**_FIXED, **columns}
+    found = connection.execute(
+        "SELECT table_name FROM duckdb_columns() WHERE column_name IN (SELECT unnest(?)) AND NOT internal "
+        "AND ends_with(table_name, ?) GROUP BY table_name HAVING count(*) = ? ORDER BY table_name",
+        [[*wanted], f"_{table}", len(wanted)],
+    ).fetchall()
+    named = ", ".join(f"{name} AS {_NAMES.get(name, name)}" for name in wanted)
+    none = ", ".join(f"CAST(NULL AS {kind}) AS {_NAMES.get(name, name)}" for name, kind in wanted.items())
+    parts = [f"SELECT CAST(NULL AS VARCHAR) AS probe, {none} WHERE false"]
+    for (name,) in found:
+        probe = name.removesuffix(f"_{table}").replace("_", "-")
+        parts.append(f"SELECT '{probe}' AS probe, {named} FROM \"{name}\"")
+    return " UNION ALL ".join(parts)
