@@ -10,7 +10,8 @@ K3Error
 │   ├── AuditFailed           artifacts, site or claims contradict themselves
 │   ├── StageFailed           a stage of a pipeline died or sealed nothing
 │   └── InvalidRun            the instrument says that the run cannot be trusted
-└── MachineError (exit 3): the machine, the store or the target is not able to
+│       └── Interrupted       somebody stopped it (exit 130): what was measured is kept
+└── MachineError (exit 3): the machine, the store or the target cannot do it
     ├── StoreError            the artifact store
     │   ├── ArtifactMissing   no such artifact
     │   ├── ArtifactCorrupt   bytes or digests do not agree
@@ -31,6 +32,7 @@ __all__ = [
     "FindingError",
     "GateFailed",
     "InputError",
+    "Interrupted",
     "InvalidRun",
     "K3Error",
     "MachineError",
@@ -114,8 +116,14 @@ class InvalidRun(FindingError):
     """The instrument says that the run cannot be trusted."""
 
 
+class Interrupted(InvalidRun):
+    """Somebody stopped the run; what was measured is kept, and the same command resumes."""
+
+    exit_code = 130
+
+
 class MachineError(K3Error):
-    """The machine, the store or the target is not able to."""
+    """The machine, the store or the target cannot do it."""
 
 
 class StoreError(MachineError):

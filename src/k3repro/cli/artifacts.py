@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table as RichTable
 from rich.text import Text
 
 from k3repro.cli import emit
 from k3repro.cli._artifact_views import columns_table, facts_table, rows_table
 from k3repro.cli.options import json_option, store_option
+from k3repro.cli.tables import format_option, print_rows
 from k3repro.errors import UsageError
-from k3repro.store import Artifact, Store, csv_text, export_artifact
+from k3repro.store import Artifact, Store, export_artifact
 from k3repro.twin.trace import chrome_trace, request_phases
-
-_STYLES = {
-    "measured": "green",
-    "simulated": "yellow",
-    "published": "cyan",
-    "derived": "magenta",
-    "unverified": "red",
-}
 
 
 @click.group()
@@ -46,6 +40,7 @@ def artifacts() -> None:
 @click.option("--subject", help="Only artifacts about this, for instance twin:mi325x.")
 @click.option("--tier", help="Only artifacts of this tier.")
 @click.option("--all", "everything", is_flag=True, help="Also superseded and withdrawn ones.")
+@format_option
 @store_option
 @json_option
 def list_(
@@ -53,27 +48,37 @@ def list_(
     subject: str | None,
     tier: str | None,
     everything: bool,
+    form: str,
     root: Path | None,
     as_json: bool,
 ) -> None:
-    """List artifacts, oldest first.
+    """List artifacts, oldest first. A name, subject or tier that nothing here has is an error.
 
     \b
     k3repro artifacts list
-    k3repro artifacts list --name osl-sweep --all --json
+    k3repro artifacts list --name osl-sweep --all --format csv
     """
     store = Store(root)
+    _known(store, {"name": name, "subject": subject, "tier": tier})
     found = [_summary(store, a) for a in store.artifacts(name, subject, tier, current=not everything)]
     if as_json:
         emit({"artifacts": found, "heads": store.heads()})
         return
-    table = RichTable(box=None, header_style="bold", pad_edge=False)
-    for column in ("artifact", "subject", "tier", "verdict", "rows", "size", "seal"):
-        table.add_column(column, justify="right" if column in ("rows", "size") else "left", overflow="fold")
-    for summary in found:
-        table.add_row(*_cells(summary))
-    Console(highlight=False, soft_wrap=False).print(table)
-    click.echo(_footer(store, len(found)))
+    print_rows([_cells(summary) for summary in found], form, empty="no artifacts")
+    if form == "table":
+        click.echo(_footer(store, len(found)))
+
+
+def _known(store: Store, wanted: Mapping[str, str | None]) -> None:
+    """Refuse a filter that no artifact of this store has, with what it was near to."""
+    for field, value in wanted.items():
+        if value is None:
+            continue
+        there = sorted({str(entry.body[field]) for entry in store.state().seals.values()})
+        if value not in there:
+            near = get_close_matches(value, there, 3) or there[:12]
+            fix = f"There are {', '.join(near)}." if near else "Nothing is sealed here yet."
+            raise UsageError(f"no artifact with {field} {value!r}", where=f"--{field}", fix=fix)
 
 
 def _state_of(store: Store, artifact: Artifact) -> str:
@@ -103,21 +108,25 @@ def _summary(store: Store, artifact: Artifact) -> dict[str, Any]:
         "rows",
         "bytes",
     )
-    known = {"kind": body["artifact_kind"], "path": str(artifact.path), "state": _state_of(store, artifact)}
+    known = {
+        "kind": body["artifact_kind"],
+        "sealed": body["at"],
+        "path": str(artifact.path),
+        "state": _state_of(store, artifact),
+    }
     return {name: body[name] for name in fields} | known
 
 
-def _cells(summary: dict[str, Any]) -> list[Any]:
-    tier = summary["tier"] if summary["tier"] != "derived" else f"derived ({summary['basis']})"
+def _cells(summary: Mapping[str, Any]) -> dict[str, Any]:
+    tier = summary["tier"] if summary["tier"] != "derived" else f"derived({summary['basis']})"
     current = summary["state"] == "current"
-    verdict = (
-        ("ok" if summary["verdict_ok"] else "not ok") if current else re.split("[ :]", summary["state"])[0]
-    )
-    return [
-        Text(summary["name"], style="" if current else "strike"), Text(summary["subject"]),
-        Text(tier, style=_STYLES.get(summary["tier"], "")), verdict, f"{sum(summary['rows'].values()):,}",
-        f"{summary['bytes'] / 1000:,.0f} kB", summary["seal"][:12],
-    ]  # fmt: skip
+    verdict = "ok" if summary["verdict_ok"] else "invalid"
+    return {
+        "artifact": summary["name"], "subject": summary["subject"], "tier": tier,
+        "verdict": verdict if current else re.split("[ :]", summary["state"])[0],
+        "sealed": summary["sealed"][:10], "rows": sum(summary["rows"].values()),
+        "kB": round(summary["bytes"] / 1000), "seal": summary["seal"][:12],
+    }  # fmt: skip
 
 
 def _footer(store: Store, count: int) -> str:
@@ -182,12 +191,19 @@ def show(which: str, table_name: str | None, limit: int, root: Path | None, as_j
 @click.option(
     "--parameter", "-p", "pairs", multiple=True, metavar="NAME=VALUE", help="A value for $NAME in the query."
 )
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@click.option("--csv", "as_csv", is_flag=True, help="As --format csv.")
+@format_option
 @store_option
 @json_option
 def sql(
-    query: str, which: str | None, pairs: tuple[str, ...], as_csv: bool, root: Path | None, as_json: bool
-) -> None:
+    query: str,
+    which: str | None,
+    pairs: tuple[str, ...],
+    as_csv: bool,
+    form: str,
+    root: Path | None,
+    as_json: bool,
+) -> None:  # fmt: skip
     """Run one SELECT over all current artifacts, or over one of them.
 
     The catalog has a view per artifact name and table (osl_sweep_requests) and the table `artifacts`.
@@ -206,12 +222,8 @@ def sql(
             rows = catalog.query(query, parameters)
     if as_json:
         emit(rows)
-    elif as_csv:
-        click.echo(csv_text(rows[0], (row.values() for row in rows)) if rows else "", nl=False)
-    elif rows:
-        Console(highlight=False).print(rows_table(rows))
     else:
-        click.echo("no rows")
+        print_rows(rows, "csv" if as_csv else form)
 
 
 def _pair(text: str) -> tuple[str, Any]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from k3repro.client import Request, open_target, run_wave
-from k3repro.errors import GateFailed, InvalidRun, K3Error, MissingExtra
+from k3repro.errors import GateFailed, Interrupted, InvalidRun, K3Error, MissingExtra
 from k3repro.probes import Progress, estimate_probe, fit_wall_law, parameters_of, probe_named, run_probe
 from k3repro.probes.plan import as_parameters, whole
 from k3repro.probes.serve_facts import serve_facts
@@ -190,7 +190,7 @@ def run_router(
     """Run what is not sealed; a probe that fails is told, and the others go on unless the gate failed.
 
     Raises:
-        TargetError, KeyboardInterrupt: the serve is gone, or somebody stopped; what is sealed stays.
+        TargetError, Interrupted: the serve is gone, or somebody stopped; what is sealed stays.
     """
     done = RouterRun({step.probe: step.sealed for step in plan.steps if step.sealed})
     for step in plan.todo:
@@ -200,9 +200,11 @@ def run_router(
                 step.probe, target=plan.target, store=store, progress=progress(), model=model,
                 name_as=name_as, hardware=hardware, **step.parameters,
             )  # fmt: skip
+        except Interrupted:
+            raise
         except (GateFailed, InvalidRun) as error:
             done.failed[step.probe] = str(error)
-            if step.probe == "needle-gate" or "stopped as asked" in str(error):
+            if step.probe == "needle-gate":
                 break
             continue
         done.artifacts[step.probe] = artifact

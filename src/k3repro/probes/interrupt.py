@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
-from k3repro.errors import InvalidRun
+from k3repro.errors import Interrupted
 from k3repro.probes.plan import Rung
 from k3repro.probes.progress import Progress
 from k3repro.store import Run
@@ -95,10 +95,12 @@ class Interrupt:
         """Stop before `rung` when somebody asked to.
 
         Raises:
-            InvalidRun: with what to do next.
+            Interrupted: with what to do next.
         """
         if self._presses:
-            raise InvalidRun("stopped as asked", where=f"before {rung}", fix="The same command resumes here.")
+            raise Interrupted(
+                "stopped as asked", where=f"before {rung}", fix="The same command resumes here."
+            )
 
     @contextmanager
     def wave(self, rung: Rung, run: Run) -> Iterator[Flight]:
@@ -114,11 +116,11 @@ class Interrupt:
                 return  # everything had been sent: the wave counts, and the run stops before the next
             if self._presses and not self._aborting:
                 fix = "What was in flight has drained; the same command resumes with this rung."
-                raise InvalidRun("stopped as asked", where=rung.name, fix=fix) from None
+                raise Interrupted("stopped as asked", where=rung.name, fix=fix) from None
             run.serve["suspect"] = f"wave {rung.name} was aborted, not drained"
             run.commit(f"aborted-{len(run.waves)}", {})
             fix = "Run it again: the canary decides whether the serve still works."
-            raise InvalidRun("aborted; the serve is suspect", where=rung.name, fix=fix) from None
+            raise Interrupted("aborted; the serve is suspect", where=rung.name, fix=fix) from None
         finally:
             self._flying = None
 
