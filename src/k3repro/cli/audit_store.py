@@ -85,19 +85,37 @@ def audit_artifacts(
 
 @click.command("site")
 @click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--rebuild", is_flag=True, help="Build it again from a trusted checkout; compare every byte.")
+@click.option(
+    "--checkout", type=click.Path(path_type=Path), metavar="PATH",
+    help="The checkout to trust, at the commit that the site names [default: the one here].",
+)  # fmt: skip
 @heads_option
 @signers_option
 @json_option
-def audit_site(folder: Path, heads: tuple[str, ...], signers: Path | None, as_json: bool) -> None:
+def audit_site(
+    folder: Path,
+    rebuild: bool,
+    checkout: Path | None,
+    heads: tuple[str, ...],
+    signers: Path | None,
+    as_json: bool,
+) -> None:
     """Check a built site with nothing but its own files: every number, query and artifact.
+
+    Only --rebuild finds what an honest build would not have written and nothing in the folder contradicts: a
+    sentence, or a query that leaves rows out.
 
     \b
     k3repro audit site site/build
+    k3repro audit site site/build --rebuild
     k3repro audit site site/build --signers allowed_signers
     """
     from k3repro.report import audit_site as audited  # late: only this command needs the site's libraries
 
-    checked = audited(folder, signers=signers, known_heads=heads)
+    checked = audited(
+        folder, signers=signers, known_heads=heads, rebuild=rebuild or checkout is not None, checkout=checkout
+    )
     if as_json:
         emit(checked.as_dict())
     else:

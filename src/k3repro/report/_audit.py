@@ -20,6 +20,7 @@ from k3repro.report._files import irregular, tree_digests
 from k3repro.report._finding import Finding, found
 from k3repro.report._names import load_exemptions, load_grammar, own_names
 from k3repro.report._queries import load_queries
+from k3repro.report._rebuild import rebuild as rebuilt
 from k3repro.report._sources import Sources
 from k3repro.report._verify import read_manifest, verify_tree
 from k3repro.store import Ledger, Store, open_untrusted_catalog, read_signed
@@ -70,12 +71,16 @@ def audit_site(
     alone: bool = False,
     signers: Path | None = None,
     known_heads: Sequence[str] = (),
+    rebuild: bool = False,
+    checkout: Path | None = None,
 ) -> SiteAudit:
     """Check a built site, and that its ledger is still part of today's as far as a store is at hand.
 
     store: default the one whose folder the site stands in, else that of the working directory if it knows any
     ledger entry of the site. alone: use none. signers: whose signatures count (OpenSSH allowed_signers);
-    default the site's own list. known_heads: ledger heads that were printed elsewhere.
+    default the site's own list. known_heads: ledger heads that were printed elsewhere. rebuild: build it
+    again from a trusted `checkout` (default: that of the working directory) and compare every byte, instead
+    of checking the folder from itself.
 
     Raises:
         InputError: the folder is no built site.
@@ -114,7 +119,13 @@ def audit_site(
             for seal in sorted(set(catalog.documents) - set(state.seals))
         ]
         files = {seal: (_relative(path, folder), path.stat().st_size) for seal, path in catalog.paths.items()}
-        _verify(audit, catalog, files, signers)
+        if not rebuild:
+            _verify(audit, catalog, files, signers)
+        elif catalog.findings:
+            audit.notes.append("not built again: artifacts were refused")
+        else:
+            _signatures(audit, signers)
+            audit.findings += rebuilt(folder, checkout, catalog, audit.notes)
     if inputs_only:
         with open_untrusted_catalog(inputs_only, timeout_s=PATIENCE_S) as rest:
             audit.findings += rest.findings

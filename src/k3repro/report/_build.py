@@ -29,11 +29,11 @@ from k3repro.report._parquet import parquet_of
 from k3repro.report._queries import load_queries
 from k3repro.report._search import INDEX, index_of
 from k3repro.report._site import Site
-from k3repro.report._sources import Sources
+from k3repro.report._sources import Queryable, Sources
 from k3repro.report._withdrawn import check_withdrawn, withdrawn_items
-from k3repro.store import SIGNERS, Catalog, Store
+from k3repro.store import SIGNERS, Catalog, Store, commit_of
 
-__all__ = ["BuildReport", "build_site"]
+__all__ = ["BuildReport", "build_site", "make_tree", "sources_of", "write_manifest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +70,25 @@ def build_site(
     started = time.perf_counter()
     drawings = _figures.keep_drawings(site.generated / "drawings")
     digest = inputs_digest(site, store, sql=sql)
-    if not force and (manifest := _current(site, digest)):
-        counts = manifest["counts"]
+    if not force and (counts := _current(site, digest)):
         return BuildReport(site.build, **counts, seconds=time.perf_counter() - started, skipped=True)
+    staging, shipped = make_tree(site, store, sources_of(site, store, store.catalog()), sql=sql, say=say)
+    checked = _shipped_sources(store, *shipped)
+    say("verifying the built pages")
+    counts = _verify(site, staging, checked)
+    drawings.tidy()
+    write_manifest(site, staging, digest, store.heads())
+    _swap(staging, site.build)
+    _files.write_changed(site.generated / "counts.json", canonical_json(counts))
+    return BuildReport(site.build, **counts, seconds=time.perf_counter() - started, skipped=False)
+
+
+def make_tree(
+    site: Site, store: Store, sources: Sources, *, sql: bool, say: Callable[[str], None]
+) -> tuple[Path, tuple[Sources, set[str]]]:
+    """Everything of a site but its manifest, unverified: the folder, and what it shipped of which sources."""
     say("rendering pages")
-    sources, shipped = _sources(site, store), Shipped()
+    shipped = Shipped()
     pages, notebooks, generated = _render(site, sources, shipped)
     docs: dict[str, bytes | str] = {**pages, **_mkdocs.asset_files(site)}
     if sql:
@@ -92,34 +106,26 @@ def build_site(
     for folder in (staging, beside):
         shutil.rmtree(folder, ignore_errors=True)
 
-    def ship() -> Sources:
-        # One set of objects for both, so that each file's document is read once.
-        sealed = {artifact.seal: artifact for artifact in store.artifacts(current=False)}
-        _ship(beside, site, store, sources, shipped, sealed)
-        return _shipped_sources(sources, store, shipped, sealed)
+    def ship() -> None:
+        _ship(beside, site, store, sources, shipped)
 
-    checked = _mkdocs.run_mkdocs(site.generated, staging, ship)
+    _mkdocs.run_mkdocs(site.generated, staging, ship)
     _finish(staging)
     _files.write_changed(staging / INDEX, index_of(staging))
     _files.move_into(beside, staging)
-    say("verifying the built pages")
-    counts = _verify(site, staging, checked)
-    drawings.tidy()
-    _write_manifest(staging, digest, heads, counts)
-    _swap(staging, site.build)
-    return BuildReport(site.build, **counts, seconds=time.perf_counter() - started, skipped=False)
+    return staging, (sources, shipped.seals)
 
 
-def _current(site: Site, digest: str) -> dict[str, Any] | None:
-    """The manifest of the present build when inputs and every built file are as they were."""
-    path = site.build / "manifest.json"
+def _current(site: Site, digest: str) -> dict[str, int] | None:
+    """The counts of the present build when inputs and every built file are as they were."""
     try:
-        manifest: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        manifest: dict[str, Any] = json.loads((site.build / "manifest.json").read_text("utf-8"))
+        counts: dict[str, int] = json.loads((site.generated / "counts.json").read_text("utf-8"))
         same = manifest["inputs"] == digest
     except (OSError, ValueError, KeyError, TypeError):
         return None
     same = same and manifest["files"] == _files.tree_digests(site.build, skip=["manifest.json"])
-    return manifest if same and _sources_stand(site) else None
+    return counts if same and _sources_stand(site) else None
 
 
 def _sources_stand(site: Site) -> bool:
@@ -132,14 +138,17 @@ def _sources_stand(site: Site) -> bool:
     return True
 
 
-def _sources(site: Site, store: Store) -> Sources:
-    files: dict[str, tuple[str, int]] = {}
-    for artifact in store.artifacts():
-        files[artifact.seal] = (_inside(store, artifact), artifact.path.stat().st_size)
+def sources_of(site: Site, store: Store, catalog: Queryable) -> Sources:
+    """The site's queries over a catalog, with what the ledger knows of the store's files."""
+    entries = store.state().seals
+    files = {
+        artifact.seal: (_inside(store, artifact), int(entries[artifact.seal].body.get("bytes") or 0))
+        for artifact in store.artifacts()
+    }
     queries = load_queries(site.queries)
     check_withdrawn(site.root, store, queries)
     grammar = load_grammar(site.root)
-    return Sources(store.catalog(), queries, files, withdrawn_items(store), vouched(store), grammar)
+    return Sources(catalog, queries, files, withdrawn_items(store), vouched(store), grammar)
 
 
 def _inside(store: Store, artifact: Any) -> str:
@@ -182,9 +191,7 @@ def _finish(staging: Path) -> None:
         path.chmod(0o755 if path.is_dir() else 0o644)
 
 
-def _ship(
-    staging: Path, site: Site, store: Store, sources: Sources, shipped: Shipped, sealed: dict[str, Any]
-) -> None:
+def _ship(staging: Path, site: Site, store: Store, sources: Sources, shipped: Shipped) -> None:
     """Everything an auditor needs: queries, rows, sources, cited artifacts with their inputs, the ledger."""
     for name in sorted(shipped.queries):
         _files.write_changed(staging / "queries" / f"{name}.sql", sources.queries[name].sql)
@@ -194,7 +201,8 @@ def _ship(
         _files.write_changed(staging / "sources" / name, text)
     for name, text in sorted(shipped.behind.items()):
         _files.write_changed(staging / name, text)
-    for seal in sorted(_with_inputs(shipped.seals, sealed, sources)):
+    sealed = {artifact.seal: artifact for artifact in store.artifacts(current=False)}
+    for seal in sorted(_with_inputs(shipped.seals, store, set(sealed))):
         _files.copy_file(sealed[seal].path, staging / _inside(store, sealed[seal]))
     for path in sorted((store.root / "ledger").glob("*.json")):
         _files.copy_file(path, staging / "artifacts" / "ledger" / path.name)
@@ -206,27 +214,26 @@ def _ship(
             _files.copy_file(site.root / name, staging / "gate" / name)
 
 
-def _shipped_sources(sources: Sources, store: Store, shipped: Shipped, sealed: dict[str, Any]) -> Sources:
+def _shipped_sources(store: Store, sources: Sources, seals: set[str]) -> Sources:
     """Sources over just what ships, as an auditor will have it: a query must not lean on what it does not
     cite.
     """
-    current = {artifact.seal: sealed[artifact.seal] for artifact in store.artifacts()}
-    ship = _with_inputs(shipped.seals, current, sources)
+    current = {artifact.seal: artifact for artifact in store.artifacts()}
+    ship = _with_inputs(seals, store, set(current))
     if ship == set(current):
         return sources
     catalog = Catalog.of([current[seal] for seal in sorted(ship)])
     return dataclasses.replace(sources, catalog=catalog, _results={}, _artifacts=None, _made={}, _tiers={})
 
 
-def _with_inputs(seals: set[str], by_seal: dict[str, Any], sources: Sources) -> set[str]:
-    """Seals with the inputs of their inputs, as far as `by_seal` knows; the catalog spares their files."""
-    found, open_ = set[str](), list(seals)
+def _with_inputs(seals: set[str], store: Store, among: set[str]) -> set[str]:
+    """Seals with the inputs of their inputs, as the ledger has them, of those in `among`."""
+    entries, found, open_ = store.state().seals, set[str](), list(seals)
     while open_:
         seal = open_.pop()
-        if seal in by_seal and seal not in found:
+        if seal in among and seal not in found:
             found.add(seal)
-            row = sources.artifacts.get(seal)
-            open_.extend(row["inputs"] or () if row else by_seal[seal].inputs)
+            open_.extend(entries[seal].body.get("inputs", ()))
     return found
 
 
@@ -252,12 +259,13 @@ def _verify(site: Site, staging: Path, sources: Sources) -> dict[str, int]:
     return {"pages": outcome.pages, "values": outcome.values, "artifacts": outcome.artifacts}
 
 
-def _write_manifest(staging: Path, digest: str, heads: list[str], counts: dict[str, int]) -> None:
+def write_manifest(site: Site, staging: Path, digest: str, heads: list[str]) -> None:
+    """`manifest.json`: every file with its digest, the ledger heads, and the commit of the site's folder."""
     manifest = {
-        "format": 1,
+        "format": 2,
         "inputs": digest,
         "heads": heads,
-        "counts": counts,
+        "commit": commit_of(site.root),
         "files": _files.tree_digests(staging, skip=["manifest.json"]),
     }
     _files.write_changed(staging / "manifest.json", canonical_json(manifest) + "\n")

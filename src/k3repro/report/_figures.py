@@ -179,6 +179,7 @@ class Drawings:
 
     def __init__(self) -> None:
         self.folder: Path | None = None
+        self.write = True
         self.drawn: dict[str, str] = {}
 
     def get(self, key: str, make: Callable[[], str]) -> str:
@@ -189,7 +190,7 @@ class Drawings:
                 self.drawn[key] = path.read_text("utf-8")
             else:
                 self.drawn[key] = make()
-                if path:
+                if path and self.write:
                     write_changed(path, self.drawn[key])
         return self.drawn[key]
 
@@ -204,9 +205,9 @@ class Drawings:
 _DRAWINGS = Drawings()
 
 
-def keep_drawings(folder: Path) -> Drawings:
-    """Keep drawings in a folder from now on, until `tidy`."""
-    _DRAWINGS.folder = folder
+def keep_drawings(folder: Path, *, write: bool = True) -> Drawings:
+    """Keep drawings in a folder from now on, until `tidy`; without `write` only look there."""
+    _DRAWINGS.folder, _DRAWINGS.write = folder, write
     return _DRAWINGS
 
 

@@ -35,9 +35,14 @@ def study_files(folder: Path, ending: str) -> dict[str, Path]:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The folder `site/`: templates, queries and figures in; `.generated/` between; `build/` out."""
+    """The folder `site/`: templates, queries and figures in; `.generated/` between; `build/` out.
+
+    work: where `.generated/` and `build/` stand; default the site itself. ran: the executed notebooks.
+    """
 
     root: Path
+    work: Path | None = None
+    ran: Path | None = None
 
     @classmethod
     def find(cls, start: Path | None = None) -> Site:
@@ -101,16 +106,16 @@ class Site:
 
     @property
     def generated(self) -> Path:
-        return self.root / ".generated"
+        return (self.work or self.root) / ".generated"
 
     @property
     def build(self) -> Path:
-        return self.root / "build"
+        return (self.work or self.root) / "build"
 
     @property
     def executed(self) -> Path:
         """Executed notebooks, one folder a pipeline."""
-        return self.root.parent / "notebooks" / ".executed"
+        return self.ran or self.root.parent / "notebooks" / ".executed"
 
     def notebooks(self) -> dict[str, Path]:
         """Executed notebooks by stage; a stage of several pipelines shows in the one with most of them.

@@ -4,6 +4,7 @@ from k3repro.store._artifact import Artifact
 from k3repro.store._catalog import Catalog
 from k3repro.store._code import code_closure, code_hash
 from k3repro.store._derive import Rows, derivation
+from k3repro.store._environment import commit_of
 from k3repro.store._export import csv_text, export_artifact
 from k3repro.store._findings import Finding
 from k3repro.store._ledger import Entry, Ledger
@@ -52,6 +53,7 @@ __all__ = [
     "Withdrawal",
     "code_closure",
     "code_hash",
+    "commit_of",
     "csv_text",
     "current_producer",
     "derivation",

@@ -41,7 +41,7 @@ def _fixed() -> dict[str, Any]:
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "packages": {name: _version(name) for name in _PACKAGES},
-        "commit": _commit(),
+        "commit": commit_of(Path(__file__).parents[1]),
     }
 
 
@@ -52,16 +52,15 @@ def _version(name: str) -> str:
         return ""
 
 
-def _commit() -> dict[str, Any]:
-    """The commit of the checkout that holds this code; dirty when its Python sources differ from it.
+def commit_of(folder: Path) -> dict[str, Any]:
+    """The commit of the checkout that `folder` stands in; dirty when what is in it differs.
 
-    Code that travelled without its checkout is told by ``K3REPRO_COMMIT``; `dirty` is then unknown.
+    What travelled without its checkout is told by ``K3REPRO_COMMIT``; `dirty` is then unknown.
     """
-    here = Path(__file__).parent
-    head = _git(here, "rev-parse", "HEAD")
+    head = _git(folder, "rev-parse", "HEAD")
     if head is None:
         return {"id": os.environ.get("K3REPRO_COMMIT", ""), "dirty": None}
-    return {"id": head.strip(), "dirty": bool(_git(here, "status", "--porcelain", "--", str(here.parent)))}
+    return {"id": head.strip(), "dirty": bool(_git(folder, "status", "--porcelain", "--", str(folder)))}
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
