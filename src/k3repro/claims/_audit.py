@@ -8,13 +8,14 @@ from fractions import Fraction
 
 from k3repro.claims._claim import Binding, Claim, Ledger, Relation
 from k3repro.claims._compare import Outcome, compare
+from k3repro.claims._formula import Measure
 from k3repro.claims._slips import smallest_change
 from k3repro.printed import DECISION_WIDTH, OPEN_HEDGES, Span
 from k3repro.units import quantile_supported
 
 __all__ = ["VERDICTS", "Backing", "Step", "Verdict", "audit_ledger", "headline"]
 
-VERDICTS = ("supported", "contradicted", "undecidable", "unbacked")
+VERDICTS = ("supported", "repeats", "contradicted", "undecidable", "unbacked")
 Backer = Callable[[Claim, Binding], "Backing | None"]
 
 
@@ -89,7 +90,7 @@ def audit_ledger(
     `primary` is the ledger a secondary source reports on; `back` looks bindings up in artifacts.
     """
     steps = _steps(ledger)
-    source = _Primary(primary, {v.claim.id: v.verdict for v in audit_ledger(primary)}) if primary else None
+    source = _Primary(primary, {v.claim.id: v for v in audit_ledger(primary, back=back)}) if primary else None
     found: dict[str, Verdict] = {}
     for claim in ledger.claims.values():
         if not claim.same:
@@ -112,12 +113,13 @@ def headline(verdicts: list[Verdict]) -> list[Verdict]:
 def _steps(ledger: Ledger) -> dict[str, list[Step]]:
     """Every relation run once, and solved for each claim it reads where it holds."""
     steps: dict[str, list[Step]] = {}
+    prints = [ledger.sharpest(times) for times in (1, 2)]
     for claim in ledger.claims.values():
         for relation in claim.relations:
-            environment = {name: ledger.measure(name) for name in relation.formula.names}
-            step = _target_step(ledger, claim, relation)
+            environment, doubled = ({n: known[n] for n in relation.formula.names} for known in prints)
+            step = _target_step(claim, relation, environment, doubled)
             steps.setdefault(claim.id, []).append(step)
-            if step.outcome is Outcome.CONTRADICTED or relation.operator != "=":
+            if step.outcome is Outcome.CONTRADICTED or relation.operator != "=" or step.role == "repeated":
                 continue
             for name in sorted(set(relation.formula.names) & set(ledger.claims)):
                 allowed = relation.formula.solve(name, claim.span(), environment)
@@ -126,18 +128,20 @@ def _steps(ledger: Ledger) -> dict[str, list[Step]]:
     return steps
 
 
-def _target_step(ledger: Ledger, claim: Claim, relation: Relation) -> Step:
-    environment = {name: ledger.measure(name) for name in relation.formula.names}
+def _target_step(
+    claim: Claim, relation: Relation, environment: Mapping[str, Measure], doubled: Mapping[str, Measure]
+) -> Step:
     derived = relation.formula.evaluate(environment).span
     outcome = compare(claim.span(), relation.operator, derived)
     if outcome is Outcome.SUPPORTED and relation.operator != "=" and not _is_bound(claim):
         outcome = Outcome.UNDECIDABLE  # one end given: a neighbour of the print would pass as well
-    survives = outcome is Outcome.CONTRADICTED and _survives(claim, relation, derived)
+    survives = outcome is Outcome.CONTRADICTED and _survives(claim, relation, doubled)
     operator = "" if relation.operator == "=" else f"{relation.operator} "
     text = f"{operator}{relation.formula.text}"
+    repeats = relation.operator == "=" and relation.formula.text.strip() in environment
     return Step(
         text,
-        "derived",
+        "repeated" if repeats and outcome is Outcome.SUPPORTED else "derived",
         outcome,
         claim.span(),
         derived,
@@ -154,7 +158,9 @@ def _is_bound(claim: Claim) -> bool:
     return claim.kind in ("ordering", "bound") or claim.hedge in OPEN_HEDGES
 
 
-def _survives(claim: Claim, relation: Relation, derived: Span) -> bool:
+def _survives(claim: Claim, relation: Relation, doubled: Mapping[str, Measure]) -> bool:
+    """Whether the contradiction stands with every tolerance doubled, the claim's and its inputs'."""
+    derived = relation.formula.evaluate(doubled).span
     return compare(claim.span(2), relation.operator, derived) is Outcome.CONTRADICTED
 
 
@@ -177,7 +183,7 @@ def _verdict(
         verdict = _explain(verdict)
     elif any(map(_conditional, steps)):
         verdict = replace(_explain(verdict), code="K3C110", survives=False)
-    elif verdict.verdict != "supported":
+    elif verdict.verdict in ("undecidable", "unbacked"):
         verdict = replace(verdict, code="K3C202" if verdict.verdict == "unbacked" else "K3C203")
     verdict = _statistic(ledger, verdict)
     return _fidelity(verdict, primary) if primary else verdict
@@ -195,6 +201,8 @@ def _settle(steps: list[Step], backings: tuple[Backing, ...]) -> str:
         return "contradicted"
     if Outcome.SUPPORTED in outcomes | solved:
         return "supported"
+    if any(step.role == "repeated" for step in steps):
+        return "repeats"
     return "undecidable" if outcomes | solved else "unbacked"
 
 
@@ -226,19 +234,23 @@ def _statistic(ledger: Ledger, verdict: Verdict) -> Verdict:
     if quantile_supported(float(Fraction(claim.statistic.removeprefix("p")) / 100), n):
         return verdict
     note = f"{claim.statistic} needs more than the n = {n} printed"
-    settled = "undecidable" if verdict.verdict in ("supported", "unbacked") else verdict.verdict
+    settled = verdict.verdict if verdict.verdict == "contradicted" else "undecidable"
     return replace(verdict, verdict=settled, code="K3C105", notes=(*verdict.notes, note))
 
 
 def _mention(ledger: Ledger, claim: Claim, base: Verdict, primary: _Primary | None) -> Verdict:
-    """A mention shares the verdict of what it repeats, unless it prints another number."""
+    """A mention shares the verdict of what it repeats, unless it prints another number.
+
+    It supports nothing: where the number itself is supported, a mention of it `repeats`.
+    """
     step = _repetition(claim, ledger.claims[claim.same])
     if step.outcome is Outcome.CONTRADICTED:
         change, slip = smallest_change(claim, step.derived, claim.same)
         code = "K3C104" if slip and step.survives else "K3C103" if step.survives else "K3C102"
         verdict = Verdict(claim, "contradicted", (step,), code, step.survives, change)
     else:
-        verdict = Verdict(claim, base.verdict, (step,), base.code, base.survives, base.change, base.backings)
+        said = "repeats" if base.verdict == "supported" else base.verdict
+        verdict = Verdict(claim, said, (step,), base.code, base.survives, base.change, base.backings)
     return _fidelity(verdict, primary) if primary else verdict
 
 
@@ -262,7 +274,7 @@ class _Primary:
     """The primary source of a secondary one, and its own verdicts."""
 
     ledger: Ledger
-    verdicts: Mapping[str, str]
+    verdicts: Mapping[str, Verdict]
 
 
 def _fidelity(verdict: Verdict, primary: _Primary) -> Verdict:
@@ -294,12 +306,13 @@ def _fidelity(verdict: Verdict, primary: _Primary) -> Verdict:
             survives=step.survives,
             change=as_printed,
         )
-    own = (
-        "the primary source's own number is contradicted"
-        if primary.verdicts[source.id] == "contradicted"
-        else ""
-    )
-    notes = tuple(filter(None, (claim.context, own)))
+    own = primary.verdicts[source.id]
+    said = "repeats" if own.verdict == "supported" else own.verdict
+    note = f"{said} in the primary source" if said != "repeats" else ""
+    kept = replace(
+        verdict, verdict=said, code=own.code, survives=own.survives, change=own.change,
+        notes=tuple(filter(None, (claim.context, note))),
+    )  # fmt: skip
     if claim.context:
-        return replace(verdict, fidelity="context lost", verdict="supported", code="K3C304", notes=notes)
-    return replace(verdict, fidelity="faithful", verdict="supported", code="", notes=notes)
+        return replace(kept, fidelity="context lost", code="K3C304")
+    return replace(kept, fidelity="faithful")

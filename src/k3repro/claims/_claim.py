@@ -169,3 +169,18 @@ class Ledger:
     def measure(self, name: str) -> Measure:
         """The interval of a claim or premise by id."""
         return self.claims[name].measure if name in self.claims else self.premises[name].measure
+
+    def sharpest(self, times: int = 1) -> dict[str, Measure]:
+        """Every claim and premise by id, a claim by the most precise of its prints that agree.
+
+        times: how many times the tolerance of a print is taken.
+        """
+        found = {name: premise.measure for name, premise in self.premises.items()}
+        found |= {c.id: Measure(c.span(times), c.unit.dimension) for c in self.claims.values()}
+        for claim in self.claims.values():
+            if claim.same and found[claim.same].dimension == claim.unit.dimension:
+                span = found[claim.same].span.meet(claim.span(times))
+                narrower = span is not None and claim.ulp < self.claims[claim.same].ulp
+                if span is not None and narrower:
+                    found[claim.same] = Measure(span, claim.unit.dimension)
+        return found

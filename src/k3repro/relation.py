@@ -1,0 +1,120 @@
+"""How a printed or measured number stands to one that is predicted or simulated: worked out, never typed.
+
+What a prediction was set to, the store saw (`read_cells`). Which printed figures follow from others is said by
+a study, as arithmetic. The catalog's view `relation` holds the answer for every printed cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from k3repro.store import Artifact, Column, Table
+
+__all__ = [
+    "CIRCULAR",
+    "HELD_OUT",
+    "INDEPENDENT",
+    "IN_SAMPLE",
+    "NOTHING",
+    "RELATIONS",
+    "RELATION_TABLE",
+    "SAME_LAW",
+    "Cell",
+    "Follows",
+    "cells_of",
+    "relation_of",
+    "relation_rows",
+]
+
+IN_SAMPLE: Final = "in-sample"
+SAME_LAW: Final = "same-law"
+HELD_OUT: Final = "held-out"
+INDEPENDENT: Final = "independent"
+RELATIONS = (IN_SAMPLE, SAME_LAW, HELD_OUT, INDEPENDENT)
+CIRCULAR = frozenset({IN_SAMPLE, SAME_LAW})
+NOTHING = "nothing"
+"""The predictor of what was set to no printed cell: a measurement, or a law without a fitted constant."""
+
+Cell = tuple[str, str, str, str]
+"""(name@subject of a transcription, table, key joined by /, column), as the store's `read_cells` has it."""
+
+RELATION_TABLE = Table(
+    "relation",
+    (
+        Column("predictor", "VARCHAR", doc="name@subject of what was set to printed cells; nothing: of what was not"),
+        Column("source", "VARCHAR", doc="name@subject of the transcription"),
+        Column("table", "VARCHAR"),
+        Column("key", "VARCHAR", doc="values of the table's key, joined by /"),
+        Column("column", "VARCHAR"),
+        Column("relation", "VARCHAR"),
+        Column("follows", "VARCHAR", doc="the printed cells it repeats or follows from; NULL: it stands alone"),
+        Column("counts", "BOOL", doc="is evidence of its own: neither circular nor a repeat of another cell"),
+    ),
+    key=("predictor", "source", "table", "key", "column"),
+    doc="How each printed cell stands to what a predictor says of it.",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Follows:
+    """A printed cell that is arithmetic on others: a ratio, a repeat in another table, a point of a law."""
+
+    cell: Cell
+    of: tuple[Cell, ...]
+
+
+def relation_of(*, fitted: bool, used: bool, one_law: bool = False) -> str:
+    """The relation of a printed or measured number to a predicted one.
+
+    fitted: the predictor was set to printed numbers at all. used: to this one. one_law: both are one formula's
+    answer, or this one follows from numbers the predictor was set to.
+    """
+    if used:
+        return IN_SAMPLE
+    if one_law:
+        return SAME_LAW
+    return HELD_OUT if fitted else INDEPENDENT
+
+
+def cells_of(artifact: Artifact) -> Iterator[Cell]:
+    """Every number of a transcription that is no key, none that is not printed."""
+    source = f"{artifact.name}@{artifact.subject}"
+    for table in artifact.schema.tables:
+        names = [c.name for c in table.columns if c.scalar in ("DOUBLE", "INT64") and c.name not in table.key]
+        for row in artifact.rows(table.name):
+            key = "/".join(str(row[name]) for name in table.key)
+            yield from ((source, table.name, key, name) for name in names if row[name] is not None)
+
+
+def relation_rows(
+    used: Mapping[str, Iterable[Cell]], printed: Sequence[Artifact], follows: Iterable[Follows]
+) -> list[dict[str, Any]]:
+    """Rows of `RELATION_TABLE`: every printed cell for every predictor of `used`, and for `NOTHING`.
+
+    A cell that follows from cells the predictor was set to is one law with them; one that follows from others
+    repeats them and counts no second time.
+    """
+    arithmetic = {item.cell: item.of for item in follows}
+    cells = [cell for artifact in printed for cell in cells_of(artifact)]
+    rows = []
+    for predictor, known in {NOTHING: (), **used}.items():
+        taken = set(known)
+        for cell in cells:
+            of = arithmetic.get(cell, ())
+            relation = relation_of(
+                fitted=bool(taken), used=cell in taken, one_law=bool(of) and taken.issuperset(of)
+            )
+            rows.append(
+                {
+                    "predictor": predictor, "source": cell[0], "table": cell[1], "key": cell[2],
+                    "column": cell[3], "relation": relation, "follows": _said(of),
+                    "counts": relation not in CIRCULAR and not of,
+                }
+            )  # fmt: skip
+    return rows
+
+
+def _said(of: Sequence[Cell]) -> str | None:
+    return "; ".join(f"{table} {key} {column}" for _, table, key, column in of) or None
