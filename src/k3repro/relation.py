@@ -1,7 +1,7 @@
 """How a printed or measured number stands to one that is predicted or simulated: worked out, never typed.
 
-What a prediction was set to, the store saw (`read_cells`). Which printed figures follow from others is said by
-a study, as arithmetic. The catalog's view `relation` holds the answer for every printed cell.
+What a predictor was set to is observed (`store.reads_of`). Which printed figures follow from others is said
+by a study, as arithmetic. The catalog's view `relation` holds the answer for every printed cell.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from k3repro.store import Artifact, Column, Table
+from k3repro.store import Artifact, Column, Table, cell_key
 
 __all__ = [
     "CIRCULAR",
@@ -38,18 +38,18 @@ NOTHING = "nothing"
 """The predictor of what was set to no printed cell: a measurement, or a law without a fitted constant."""
 
 Cell = tuple[str, str, str, str]
-"""(name@subject of a transcription, table, key joined by /, column), as the store's `read_cells` has it."""
+"""(name@subject of a transcription, table, key joined by /, column)."""
 
 RELATION_TABLE = Table(
     "relation",
     (
-        Column("predictor", "VARCHAR", doc="name@subject of what was set to printed cells; nothing: of what was not"),
+        Column("predictor", "VARCHAR", doc="what predicts: `twin`; `nothing` is what was set to no cell"),
         Column("source", "VARCHAR", doc="name@subject of the transcription"),
         Column("table", "VARCHAR"),
         Column("key", "VARCHAR", doc="values of the table's key, joined by /"),
         Column("column", "VARCHAR"),
         Column("relation", "VARCHAR"),
-        Column("follows", "VARCHAR", doc="the printed cells it repeats or follows from; NULL: it stands alone"),
+        Column("follows", "VARCHAR", doc="printed cells it repeats or follows from; NULL: stands alone"),
         Column("counts", "BOOL", doc="is evidence of its own: neither circular nor a repeat of another cell"),
     ),
     key=("predictor", "source", "table", "key", "column"),
@@ -68,8 +68,8 @@ class Follows:
 def relation_of(*, fitted: bool, used: bool, one_law: bool = False) -> str:
     """The relation of a printed or measured number to a predicted one.
 
-    fitted: the predictor was set to printed numbers at all. used: to this one. one_law: both are one formula's
-    answer, or this one follows from numbers the predictor was set to.
+    fitted: the predictor was set to printed numbers at all. used: to this one. one_law: one formula gives
+    both, or this one follows from numbers the predictor was set to.
     """
     if used:
         return IN_SAMPLE
@@ -84,7 +84,7 @@ def cells_of(artifact: Artifact) -> Iterator[Cell]:
     for table in artifact.schema.tables:
         names = [c.name for c in table.columns if c.scalar in ("DOUBLE", "INT64") and c.name not in table.key]
         for row in artifact.rows(table.name):
-            key = "/".join(str(row[name]) for name in table.key)
+            key = cell_key(table, row)
             yield from ((source, table.name, key, name) for name in names if row[name] is not None)
 
 

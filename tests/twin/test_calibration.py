@@ -12,6 +12,7 @@ from k3repro.publications import read_publication, transcribe
 from k3repro.store import Artifact, Store
 from k3repro.studies.kimi_k3.calibration import calibrate
 from k3repro.studies.kimi_k3.fidelity import fidelity
+from k3repro.studies.kimi_k3.relations import relations
 from k3repro.twin import calibrated, platform, platform_sources
 from k3repro.twin.waves import Session, lognormal, replay, simulate_wave
 
@@ -26,6 +27,9 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Artif
         artifact.name: artifact for file in PRINTED for artifact in transcribe(read_publication(file), store)
     }
     found["twin-calibration"] = store.derive(calibrate, [found["published-decode"]], subject="twin")
+    found["relation"] = store.derive(
+        relations, [found[name] for name in NEEDED[2:]], subject="amd-di-kimi-k3"
+    )
     inputs = [found[name] for name in NEEDED]
     found["twin-fidelity"] = store.derive(fidelity, inputs, subject="twin")
     assert store.recompute() == []
@@ -33,7 +37,8 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Artif
 
 
 NEEDED = (
-    "twin-calibration", "published-decode", "published-capacity", "published-agentic", "published-memory",
+    "relation", "twin-calibration", "published-decode", "published-capacity", "published-agentic",
+    "published-memory",
 )  # fmt: skip
 
 
@@ -60,14 +65,38 @@ def test_held_out_cells_of_table_four_are_within_ten_percent(sealed: dict[str, A
 
 def test_no_error_stands_beside_a_cell_that_was_fitted(sealed: dict[str, Artifact]) -> None:
     cells = sealed["twin-fidelity"].rows("cells")
-    assert {row["relation"] for row in cells} == {"in-sample", "held-out"}
-    assert all(row["error"] is None for row in cells if row["relation"] == "in-sample")
+    assert {row["relation"] for row in cells} == {"in-sample", "same-law", "held-out"}
+    assert all(row["error"] is None for row in cells if row["relation"] != "held-out")
     assert all(
         (row["error"] is None) == (row["simulated"] is None) for row in cells if row["relation"] == "held-out"
     )
     assert all(row["why"] for row in cells if row["simulated"] is None)
     fitted = {row["cell"] for row in cells if row["relation"] == "in-sample" and row["platform"] == "mi300x"}
     assert fitted == {"con 32, MAX_NUM_SEQS 8"}
+
+
+def test_a_point_of_the_printed_law_is_no_test_and_a_repeat_counts_once(sealed: dict[str, Artifact]) -> None:
+    """At one request the twin is the printed law; ratios of one run, and Table 4 again, are one datum."""
+    cells = {
+        (row["platform"], row["source"], row["cell"], row["quantity"]): row
+        for row in sealed["twin-fidelity"].rows("cells")
+    }
+    where = "The Concurrency Envelope"
+    for name in ("mi300x", "mi325x"):
+        assert cells[name, where, "con 1", "wall"]["relation"] == "same-law"
+        assert cells[name, "Table 7", "small, con 1", "itl_p50_ms"]["relation"] == "same-law"
+    counted = {key for key, row in cells.items() if row["counts"] and key[1] == where}
+    assert counted == {("mi325x", where, "con 512", "throughput")}
+    again = cells["mi300x", where, "con 64", "throughput"]
+    assert (again["relation"], again["counts"]) == ("held-out", False) and "slots" in again["follows"]
+    summary = sealed["twin-fidelity"].rows("summary")
+    counts = {(row["source"], row["platform"]): row["n_cells"] for row in summary if row["regime"] == WHOLE}
+    assert (where, "mi300x") not in counts and counts[where, "mi325x"] == 1
+    assert counts["Table 4", "mi300x"] == 5
+    assert counts["Table 5", "mi300x"] == counts["Table 5", "mi325x"] == 3
+
+
+WHOLE = "all of the table"
 
 
 def test_what_the_twin_misses_is_explained_and_not_fitted(sealed: dict[str, Artifact]) -> None:

@@ -21,6 +21,7 @@ from k3repro.claims._formula import parse_formula
 from k3repro.claims._rules import RULES
 from k3repro.errors import InputError, K3Error
 from k3repro.printed import DIMENSIONLESS, HEDGES, Unit, numerals, parse_unit
+from k3repro.relation import RELATIONS
 
 __all__ = ["LedgerError", "read_ledger", "read_ledger_text"]
 
@@ -52,7 +53,6 @@ _BINDING = {"artifact", "relation", "query", "parameters", "tolerance", "toleran
 _TABLE = {"id", "at", "of", "columns", "rows", "check"}
 _CHECK = _RELATION | {"column", "rows"}
 _ID = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
-RELATIONS = ("in-sample", "same-law", "held-out", "independent")
 _OPERATORS = ("<=", ">=", "<", ">", "=")
 
 

@@ -10,14 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from k3repro.errors import GateFailed
+from k3repro.relation import CIRCULAR, RELATIONS
 from k3repro.report._queries import ColumnSpec
 from k3repro.report._sources import Citation
 from k3repro.units import highest_quantile, quantile_supported
 
 __all__ = ["CIRCULAR", "FORBIDDEN_WORDS", "RELATIONS", "check_cell", "check_pairs"]
 
-RELATIONS = ("in-sample", "same-law", "held-out", "independent")
-CIRCULAR = frozenset({"in-sample", "same-law"})
 FORBIDDEN_WORDS = re.compile(
     r"\b(?:reproduc(?:e|es|ed|ing|tion)|validat(?:e|es|ed|ing|ion)|confirm(?:s|ed|ing|ation)?"
     r"|agree(?:s|d|ing|ment)?)\b",

@@ -9,7 +9,7 @@ from k3repro.store._export import csv_text, export_artifact
 from k3repro.store._findings import Finding
 from k3repro.store._ledger import Entry, Ledger
 from k3repro.store._moved import current_producer
-from k3repro.store._reads import READ_CELLS
+from k3repro.store._reads import cell_key, reads_of
 from k3repro.store._redact import Redactor, looks_secret
 from k3repro.store._rows import Col, Row
 from k3repro.store._run import Run
@@ -27,7 +27,6 @@ from k3repro.store._untrusted import (
 
 __all__ = [
     "OBSERVED",
-    "READ_CELLS",
     "REAL_EVIDENCE",
     "SIGNERS",
     "TWIN_MARK",
@@ -51,6 +50,7 @@ __all__ = [
     "UntrustedArtifact",
     "UntrustedCatalog",
     "Withdrawal",
+    "cell_key",
     "code_closure",
     "code_hash",
     "commit_of",
@@ -62,6 +62,7 @@ __all__ = [
     "open_untrusted",
     "open_untrusted_catalog",
     "read_signed",
+    "reads_of",
     "sign_heads",
     "tier_of",
     "weakest",

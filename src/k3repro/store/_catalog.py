@@ -105,8 +105,8 @@ class Catalog:
 
 
 def view_name(artifact: str, table: str) -> str:
-    """The name of a view: ("osl-sweep", "requests") is osl_sweep_requests."""
-    return f"{artifact.replace('-', '_')}_{table}"
+    """Name of a view: ("osl-sweep", "requests") is osl_sweep_requests; ("relation", "relation") relation."""
+    return artifact if artifact == table else f"{artifact.replace('-', '_')}_{table}"
 
 
 def _built(path: Path, artifacts: Sequence[Artifact]) -> Path:

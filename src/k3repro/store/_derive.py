@@ -15,7 +15,6 @@ from k3repro.store._artifact import Artifact
 from k3repro.store._canonical import data_digest
 from k3repro.store._moved import current_producer
 from k3repro.store._policy import row_values
-from k3repro.store._reads import READ_CELLS, observing, read_rows
 from k3repro.store._rows import Row, as_rows
 from k3repro.store._schema import Schema, plain
 from k3repro.store._vectors import Batch, sorted_batch
@@ -81,14 +80,8 @@ def produce(
 ) -> tuple[dict[str, Batch], frozenset[str]]:
     """Run a producer: its rows as vectors in key order, and what it was seen to do (`k3repro.observed`)."""
     declared, watch = derivation_of(function), Watch()
-    inputs, cells = observing(declared.schema, inputs)
-    rows = function(inputs, **parameters)
-    if READ_CELLS in declared.schema.tables:
-        if READ_CELLS.name in rows:
-            fix = "Leave it out: the store fills it with what it saw."
-            raise InputError(f"a producer does not write {READ_CELLS.name}", where=declared.producer, fix=fix)
-        rows = {**rows, READ_CELLS.name: read_rows(cells)}
-    return payload_of(rows, declared.schema, declared.producer), watch.seen()
+    payload = payload_of(function(inputs, **parameters), declared.schema, declared.producer)
+    return payload, watch.seen()
 
 
 def payload_of(rows: Rows, schema: Schema, where: str) -> dict[str, Batch]:

@@ -1,29 +1,17 @@
-"""Which cells of its inputs a producer read: observed by the store, never written by the producer.
+"""Which cells of its inputs a producer reads: observed while it runs, not written down by anybody.
 
-A producer whose schema holds `READ_CELLS` gets inputs whose rows remember every column taken from them, and
-the store fills the table. So what a calibration was set to is a fact of its artifact (`k3repro.relations`).
+So what a calibration was set to is a fact (`k3repro.relation`), and stays one when the calibration changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from k3repro.store._artifact import Artifact
-from k3repro.store._schema import Column, Schema, Table
+from k3repro.store._schema import Table
 from k3repro.store._vectors import batch_rows
 
-READ_CELLS = Table(
-    "read_cells",
-    (
-        Column("source", "VARCHAR", doc="name@subject of the input"),
-        Column("table", "VARCHAR"),
-        Column("key", "VARCHAR", doc="values of the table's key, joined by /"),
-        Column("column", "VARCHAR", doc="a column of numbers outside the key"),
-    ),
-    key=("source", "table", "key", "column"),
-    doc="Every printed number that the producer took from its inputs, as the store saw it happen.",
-)
 Cell = tuple[str, str, str, str]
 _NUMBERS = frozenset({"DOUBLE", "INT64"})
 
@@ -114,15 +102,8 @@ class ReadArtifact(Artifact):
         return super().sql(sql, parameters)
 
 
-def observing(schema: Schema, inputs: Sequence[Artifact]) -> tuple[Sequence[Artifact], set[Cell]]:
-    """The inputs as a producer gets them, and the set that its reading fills."""
+def reads_of(producer: Callable[[Sequence[Artifact]], object], inputs: Sequence[Artifact]) -> list[Cell]:
+    """Every number that `producer` takes from `inputs`, as (name@subject, table, key, column), sorted."""
     cells = set[Cell]()
-    if READ_CELLS not in schema.tables:
-        return inputs, cells
-    return [ReadArtifact(artifact, cells) for artifact in inputs], cells
-
-
-def read_rows(cells: Iterable[Cell]) -> list[dict[str, str]]:
-    """The cells as rows of `READ_CELLS`."""
-    names = [column.name for column in READ_CELLS.columns]
-    return [dict(zip(names, cell, strict=True)) for cell in sorted(cells)]
+    producer([ReadArtifact(artifact, cells) for artifact in inputs])
+    return sorted(cells)

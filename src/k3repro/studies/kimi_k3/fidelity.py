@@ -14,11 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from k3repro.errors import InputError
+from k3repro.relation import CIRCULAR
 from k3repro.store import Artifact, Column, Schema, Table, derivation
 from k3repro.studies.kimi_k3._agentic import replay_cells
 from k3repro.studies.kimi_k3._cells import Cell, classes, envelope, latency, long_waves, slots
 from k3repro.studies.kimi_k3._consistency import contradictions
 from k3repro.studies.kimi_k3._needs import UNEXPLAINED, name_of, needs, reason, with_needs
+from k3repro.studies.kimi_k3.relations import relate
 from k3repro.twin import Platform, calibrated, paging
 from k3repro.twin.waves import simulate_wave
 from k3repro.units import quantile
@@ -38,7 +40,9 @@ CELLS = Table(
         Column("unit", "VARCHAR"),
         Column("printed", "DOUBLE"),
         Column("simulated", "DOUBLE", doc="NULL: the twin cannot give it; `why` says why"),
-        Column("relation", "VARCHAR", doc="in-sample or held-out"),
+        Column("relation", "VARCHAR", doc="as the artifact relation has it"),
+        Column("follows", "VARCHAR", doc="printed cells it repeats or follows from"),
+        Column("counts", "BOOL", doc="is evidence of its own: neither circular nor a repeat"),
         Column("error", "DOUBLE", doc="simulated / printed - 1, of held-out cells only"),
         Column("contradicted", "VARCHAR", doc="printed rows that cannot be true together with this one"),
         Column("what_if", "DOUBLE", doc="simulated with the constants of the table needed"),
@@ -129,7 +133,8 @@ NEEDED = Table(
 )
 SCHEMA = Schema((CELLS, SUMMARY, GRID, ROWS, NEEDED))
 INPUTS = (
-    "twin-calibration", "published-decode", "published-capacity", "published-agentic", "published-memory",
+    "relation", "twin-calibration", "published-decode", "published-capacity", "published-agentic",
+    "published-memory",
 )  # fmt: skip
 
 
@@ -147,6 +152,7 @@ def fidelity(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str, A
     specs = {name: calibrated(by_name["twin-calibration"], name) for name in ("mi300x", "mi325x")}
     found = contradictions(decode)
     cells = _cells(specs, by_name)
+    relate(cells, by_name["relation"])
     needed = needs(specs, by_name["published-agentic"], by_name["published-memory"])
     for cell, other in zip(cells, _cells(with_needs(specs, needed), by_name), strict=True):
         _judge(cell, other, found, needed)
@@ -171,7 +177,7 @@ def _cells(specs: Mapping[str, Platform], inputs: Mapping[str, Artifact]) -> lis
 def _judge(
     cell: Cell, other: Cell, found: Sequence[Mapping[str, Any]], needed: Sequence[Mapping[str, Any]]
 ) -> None:
-    known = cell["simulated"] is not None and cell["relation"] == "held-out"
+    known = cell["simulated"] is not None and cell["relation"] not in CIRCULAR
     cell["error"] = cell["simulated"] / cell["printed"] - 1 if known else None
     cell["what_if"] = other["simulated"]
     free = known and name_of(cell) not in {row["solved_on"] for row in needed}
@@ -185,7 +191,7 @@ def _judge(
 def _summary(cells: Sequence[Cell]) -> Iterator[Cell]:
     groups: dict[tuple[str, str, str], list[Cell]] = {}
     for cell in cells:
-        if cell["error"] is not None:
+        if cell["error"] is not None and cell["counts"]:
             groups.setdefault((cell["source"], cell["platform"], cell["regime"]), []).append(cell)
             groups.setdefault((cell["source"], cell["platform"], "all of the table"), []).append(cell)
     for (source, name, regime), members in sorted(groups.items()):

@@ -1,38 +1,68 @@
-"""relation@amd-di-kimi-k3: how every printed cell of the study stands to the twin, and to what fits nothing."""
+"""relation@amd-di-kimi-k3: how each printed cell stands to the twin, and to what is set to nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from k3repro.errors import InputError
 from k3repro.relation import RELATION_TABLE, Cell, Follows, relation_rows
-from k3repro.store import READ_CELLS, Artifact, Schema, derivation
+from k3repro.store import Artifact, Schema, cell_key, derivation, reads_of
+from k3repro.studies.kimi_k3.calibration import calibrate
 
-__all__ = ["relations"]
+__all__ = ["PREDICTOR", "relate", "relations"]
 
-OSL = 256
-"""Reply length of the printed envelope and of both slot ceilings."""
+PREDICTOR = "twin"
 
 
 @derivation(name="relation", schema=Schema((RELATION_TABLE,)))
 def relations(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-    """Relations of all printed cells among the inputs to the inputs that were set to some of them.
+    """Relations of all printed cells of the inputs to the twin: which ones its calibration reads is watched.
 
     Raises:
-        InputError: no input says what it was set to.
+        InputError: an input that the calibration needs is missing, or one that is no transcription.
     """
-    fitted = [artifact for artifact in inputs if READ_CELLS in artifact.schema.tables]
-    printed = [artifact for artifact in inputs if artifact.tier == "published"]
-    if not fitted:
-        raise InputError("nothing among the inputs was set to printed cells", fix="Give twin-calibration.")
-    used = {f"{artifact.name}@{artifact.subject}": _used(artifact) for artifact in fitted}
-    follows = [item for artifact in printed for item in _follows(artifact)]
-    return {"relation": relation_rows(used, printed, follows)}
+    if others := [artifact.name for artifact in inputs if artifact.tier != "published"]:
+        raise InputError(f"{others[0]} is not printed", fix="Give transcriptions only.")
+    follows = [item for artifact in inputs for item in _follows(artifact)]
+    return {"relation": relation_rows({PREDICTOR: reads_of(calibrate, inputs)}, inputs, follows)}
 
 
-def _used(artifact: Artifact) -> list[Cell]:
-    return [(r["source"], r["table"], r["key"], r["column"]) for r in artifact.rows(READ_CELLS.name)]
+def relate(cells: Iterable[dict[str, Any]], relation: Artifact) -> None:
+    """Give cells of twin-fidelity what `relation` says of the printed cell each stands for."""
+    rows = {
+        (row["table"], row["key"], row["column"]): row
+        for row in relation.rows("relation")
+        if row["predictor"] == PREDICTOR
+    }
+    for cell in cells:
+        row = rows[_printed(cell)]
+        ours = cell["quantity"] == "in_tokens_per_s"  # total less output, printed nowhere
+        cell |= {
+            "relation": row["relation"],
+            "follows": "classes, total less output" if ours else row["follows"],
+            "counts": row["counts"] and not ours,
+        }
+
+
+_TABLES = {
+    "Table 3": "latency", "Table 4": "slots", "Table 5": "classes", "Table 7": "replays",
+    "The Concurrency Envelope": "envelope", "Long waves, in the text": "waves",
+}  # fmt: skip
+
+
+def _printed(cell: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Table, key and column of the transcription that a cell of twin-fidelity was taken from."""
+    table, platform, quantity = _TABLES[cell["source"]], cell["platform"], cell["quantity"]
+    words = cell["cell"].replace("con ", "").replace("MAX_NUM_SEQS ", "").split(", ")
+    if table == "envelope":
+        return table, f"{platform}/{words[0]}/{quantity}", "value"
+    keys = {
+        "latency": [platform, *words], "slots": words, "classes": [words[0], platform],
+        "replays": [platform, *words], "waves": words,
+    }  # fmt: skip
+    column = "total_tokens_per_s" if quantity == "in_tokens_per_s" else quantity
+    return table, "/".join(keys[table]), column
 
 
 def _follows(artifact: Artifact) -> Iterator[Follows]:
@@ -50,7 +80,7 @@ def _law(source: str, platform: str, *columns: str, decode: str = "") -> tuple[C
 
 
 def _envelope(source: str, artifact: Artifact) -> Iterator[Follows]:
-    """One request is a point of the printed law; ratios are to it; a rate may stand in the slots table too."""
+    """One request is a point of the printed law; ratios are to it; a rate may stand in Table 4 as well."""
     slots = {(row["concurrency"], row["out_tokens_per_s"]): row for row in artifact.rows("slots")}
     for row in artifact.rows("envelope"):
         platform, quantity, concurrency = row["platform"], row["quantity"], row["concurrency"]
@@ -91,6 +121,6 @@ def _alone(source: str, artifact: Artifact) -> Iterator[Follows]:
     table = artifact.schema.table("replays")
     for row in artifact.rows("replays"):
         if row["concurrency"] == 1:
-            key = "/".join(str(row[name]) for name in table.key)
+            key = cell_key(table, row)
             cell = (source, "replays", key, "itl_p50_ms")
             yield Follows(cell, _law(source, row["platform"], "k_s_per_token", decode=decode))
