@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -117,12 +118,13 @@ def load_cluster(path: str | Path) -> Cluster:
 
 
 def find_pipelines() -> Path:
-    """The nearest folder `pipelines` upward of the working directory, else that of the checkout."""
+    """The nearest `pipelines/` upward of the working directory, else that of the checkout or installation."""
     here = Path.cwd()
     for folder in (here, *here.parents):
         if (folder / "pipelines" / "recipes").is_dir():
             return folder / "pipelines"
-    return Path(__file__).parents[3] / "pipelines"
+    checkout = Path(__file__).parents[3] / "pipelines"
+    return checkout if checkout.is_dir() else Path(sys.prefix) / "share" / "k3repro" / "pipelines"
 
 
 def parse_cluster(text: str, where: str) -> Cluster:

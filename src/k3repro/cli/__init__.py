@@ -21,6 +21,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "bringup": ("k3repro.cli.bringup:bringup", "Plan, start, watch and stop a serve on a cluster."),
     "budget": ("k3repro.cli.budget:budget", "Bytes per component and per GPU, from safetensors headers."),
     "capacity": ("k3repro.cli.capacity:capacity", "Concurrency, latency, nodes and cost from the laws."),
+    "completion": ("k3repro.cli.completion:completion", "Print the completion script of a shell."),
+    "demo": ("k3repro.cli.demo:demo", "The two-minute tour, on this machine."),
     "doctor": ("k3repro.cli.doctor:doctor", "Look at all nodes of a cluster before a bring-up."),
     "lab": ("k3repro.cli.run:lab", "Open the notebooks in JupyterLab."),
     "probe": ("k3repro.cli.probe:probe", "Run one probe against a target and seal its artifact."),

@@ -13,7 +13,7 @@ __all__ = ["json_option", "store_option"]
 def store_option(command: Any) -> Any:
     """The option that names the store."""
     return click.option(
-        "--store", "root", type=click.Path(path_type=Path), metavar="DIR",
+        "--artifacts", "--store", "root", type=click.Path(path_type=Path), metavar="DIR",
         help="Folder of the artifacts [default: $K3REPRO_ARTIFACTS, else the nearest artifacts/].",
     )(command)  # fmt: skip
 

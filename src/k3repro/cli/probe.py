@@ -231,7 +231,7 @@ def _run(
     if not target:
         fix = "Give --target twin:mi325x or a router URL, or set K3REPRO_TARGET."
         raise UsageError("no target", where=f"probe {name}", fix=fix)
-    progress = Silent() if as_json else choose()
+    progress = Silent() if as_json else choose(verdict=False)
     against, restarts = control.pop("against", None), control.pop("restarts", 1)
     if against:
         for key in ("confirm", "hardware", "behind", "tokenizer"):
@@ -245,7 +245,8 @@ def _run(
     if as_json:
         emit(_summary(artifact) | {"results": found, "next": [step.as_dict() for step in following]})
     else:
-        _print(artifact, results_text(found), following)
+        timed = name in PROBES and PROBES[name].PERFORMANCE
+        _print(artifact, results_text(found) if timed else [], following)
     if not artifact.verdict["ok"]:
         sys.exit(1)
 

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from k3repro.cli import emit
+from k3repro.cli._shipped import copy_project, shipped
 from k3repro.errors import MissingExtra, UsageError
 from k3repro.pipeline import PipelineResult, Plan, Silent, explain, reporter, run_pipeline
 
@@ -117,14 +118,17 @@ def run(
 def lab(arguments: tuple[str, ...], as_json: bool) -> None:
     """Open the notebooks in JupyterLab, on this machine only (127.0.0.1).
 
-    ARGUMENTS go to JupyterLab unchanged.
+    Inside a clone its notebooks are opened. Elsewhere those of the installation are copied to
+    ./k3repro-notebooks first; a file that is there already stays. ARGUMENTS go to JupyterLab unchanged.
 
     \b
     Examples:
       k3repro lab
       k3repro lab --no-browser --port 9000
     """
-    folder = _notebooks()
+    source, installed = shipped()
+    project = Path.cwd() / "k3repro-notebooks" if installed else source
+    folder = project / "notebooks"
     command = [sys.executable, "-m", "jupyterlab", "--ip=127.0.0.1", *arguments, str(folder)]
     if as_json:
         emit({"command": command})
@@ -133,6 +137,11 @@ def lab(arguments: tuple[str, ...], as_json: bool) -> None:
         raise MissingExtra(
             "JupyterLab is not installed", where="k3repro lab", fix="Install it: pip install 'k3repro[lab]'."
         )
+    if installed:
+        copy_project(source, project)
+        click.echo(f"notebooks, queries and artifacts of this lab: {project}", err=True)
+        os.environ.setdefault("K3REPRO_SITE", str(project / "site"))
+        os.environ.setdefault("K3REPRO_ARTIFACTS", str(project / "artifacts"))
     os.execv(sys.executable, command)
 
 
@@ -145,14 +154,6 @@ def _router(target: str | None, only_explain: bool, as_json: bool, options: dict
         raise UsageError("no target", where="run router", fix=fix)
     if not run_on_url(target, only_explain=only_explain, as_json=as_json, **options):
         sys.exit(1)
-
-
-def _notebooks() -> Path:
-    """The nearest `notebooks/` upward, else the current folder."""
-    here = Path.cwd()
-    return next(
-        (folder / "notebooks" for folder in (here, *here.parents) if (folder / "notebooks").is_dir()), here
-    )
 
 
 def _as_dict(result: PipelineResult) -> dict[str, Any]:

@@ -63,8 +63,9 @@ def sparkline(values: Sequence[float]) -> str:
 class Lines:
     """One plain line per rung, for logs and notebooks that are executed by a machine."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(self, stream: TextIO | None = None, verdict: bool = True) -> None:
         self._stream = stream or sys.stderr
+        self._verdict = verdict
         self._rates: list[float] = []
 
     def begin(self, name: str, rungs: Sequence[Rung]) -> None:
@@ -83,7 +84,7 @@ class Lines:
         """The chart of rates and the verdict."""
         if self._rates:
             self.note(f"tok/s {sparkline(self._rates)}")
-        if verdict is not None:
+        if verdict is not None and self._verdict:
             self.note("valid" if verdict["ok"] else f"NOT valid: {'; '.join(verdict['reasons'])}")
 
     def note(self, text: str) -> None:
@@ -94,8 +95,8 @@ class Lines:
 class Bar(Lines):
     """A progress bar over requests, with elapsed time and ETA, above it the rungs that are done."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        super().__init__(stream)
+    def __init__(self, stream: TextIO | None = None, verdict: bool = True) -> None:
+        super().__init__(stream, verdict)
         from rich.console import Console
         from rich.progress import (
             BarColumn,
@@ -198,12 +199,15 @@ class Live(Lines):
         self._show("\n".join([*self._lines, *state, self._pace.text(), last]).rstrip())
 
 
-def choose(stream: TextIO | None = None) -> Progress:
-    """A bar on a terminal, a live table in a notebook with somebody before it, plain lines elsewhere."""
+def choose(stream: TextIO | None = None, verdict: bool = True) -> Progress:
+    """A bar on a terminal, a live table in a notebook with somebody before it, plain lines elsewhere.
+
+    Without `verdict` whoever called says how the run ended.
+    """
     if stream is None and (show := _display()) is not None:
         return Live(show)
     stream = stream or sys.stderr
-    return Bar(stream) if stream.isatty() else Lines(stream)
+    return Bar(stream, verdict) if stream.isatty() else Lines(stream, verdict)
 
 
 def _display() -> Callable[[str], None] | None:
