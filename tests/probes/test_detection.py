@@ -11,7 +11,7 @@ import pytest
 
 from k3repro.probes import PROBES, detection
 from k3repro.probes.detection import detection_matrix, shown
-from k3repro.probes.detection_trial import TRIALS, Trial, flags, probes_on_trial
+from k3repro.probes.detection_trial import Trial, flags, probes_on_trial, trials
 from k3repro.store import Store
 from k3repro.twin import DEFECTS
 
@@ -37,8 +37,8 @@ SEES = {
 
 def test_every_probe_and_every_defect_is_on_trial() -> None:
     # A hand-off has two engines by URL, which no simulated target is.
-    assert set(PROBES) - {"hand-off"} <= set(TRIALS), (
-        "give the new probe small parameters in detection.TRIALS"
+    assert set(PROBES) - {"hand-off"} <= set(trials()), (
+        "give the new probe small parameters: TRIAL of its module"
     )
     assert set(SEES) == set(DEFECTS)
 

@@ -33,60 +33,9 @@ from k3repro.store import Artifact, Store
 from k3repro.units import format_decimal, parse_tokens, thousands
 from k3repro.workload import parse_lengths
 
-_EXAMPLES = {
-    "self-consistency": (
-        "--target http://127.0.0.1:8000",
-        "--target http://router:30000 --direct http://engine:8000 --prompts 8 --concurrency 4,8",
-        "--target http://router:30000 --prefill http://p:8000 --decode http://d:8000 --concurrency 4",
-    ),
-    "ablation": ("--target twin:mi300x --against 'twin:mi300x?graph=none' --restarts 3",),
-    "agentic": (
-        "--target twin:mi325x --profile small --concurrency 16",
-        "--target twin:mi325x --corpus traces/",
-    ),
-    "capacity-grid": (
-        "--target twin:mi300x --context 200K,300K --concurrency 16,32",
-        "--target http://router:30000 --platform mi300x --metrics http://decode:20005",
-        "--target twin:mi300x --discriminate --context 300K",
-    ),
-    "classes": ("--target twin:mi325x", "--target twin:mi325x --shape short:128/32@16,long:32K/512@32"),
-    "decode-context": (
-        "--target twin:mi325x",
-        "--target http://127.0.0.1:8000 --context 1K,64K,200K --mixed 4x16K,64K+3x1K",
-    ),
-    "envelope": ("--target twin:mi325x --estimate", "--target http://router:30000 --concurrency 1,8,64"),
-    "hand-off": ("--target http://decode:8000 --prefill http://prefill:8000 --isl 1K,64K",),
-    "latency": (
-        "--target http://router:30000 --slo ttft=2s,tpot=50ms",
-        "--target twin:mi325x --p99 --estimate",
-        "--target twin:mi325x --rate 2,4,8 --duration-s 30 --isl lognormal:1000,8000",
-        "--target twin:mi325x --rate 4 --arrival burst --dataset sharegpt.json",
-    ),
-    "needle-controls": (
-        "--target twin:mi325x",
-        "--target 'twin:mi325x?defect=preamble' --context 1K",
-    ),
-    "needle-gate": (
-        "--target twin:mi325x",
-        "--target twin:mi325x --max-rate 1%",
-        "--context 6K --concurrency 8 --reuse 4",
-    ),
-    "niah-ladder": ("--target twin:mi325x", "--target twin:mi325x --context 20K,100K --repeats 3"),
-    "osl-sweep": ("--target twin:mi325x", "--osl 16,32,64,128,256 --repeats 3"),
-    "saturation": ("--target twin:mi325x --users 1,250,500,750,1000 --shape 500/200",),
-    "slots": ("--target twin:mi300x --against 'twin:mi300x?max_num_seqs=32'",),
-}
+# What parameters of several probes mean; one that has its own says it in HELP of its module.
 _HELP = {
-    "prompts": "Different prompts, each answered once per wave.",
-    "batch": "Rule at higher concurrency: exact (batch-invariant engine) or near-tie.",
-    "direct": "URL of an engine to ask without the router, with the same prompts.",
     "prefill": "URL of the prefill engine of a pair: adds the swap test; needs --decode.",
-    "decode": "URL of its decode engine, whose transfer counters are read around every wave.",
-    "state_bytes": "Bytes of recurrent state and convolution that one request transfers; 0: not known.",
-    "block_bytes": "Bytes of one attention block that a request transfers; 0: not known.",
-    "block_tokens": "Tokens of one attention block; 0: not known.",
-    "max_margin": "Widest top-2 margin, in nats, at which a parting is a near tie.",
-    "max_dlp": "Largest log-probability difference, in nats, that rounding explains.",
     "isl": "Input tokens of each request: 1024, 50K, 512..2048, normal:1000,200, lognormal:1000,8000.",
     "osl": "Output tokens of each request, written alike; a comma list in a sweep; 0: probe default.",
     "rate": "Requests per second, one step each: an open loop instead of --concurrency.",
@@ -102,41 +51,17 @@ _HELP = {
     "max_seconds": "Start no step later than this after the first one (0: no limit).",
     "early_stop": "End the ladder when two steps in a row raise the output rate by no more than 2 %.",
     "requests": "Minimum requests per concurrency (500 carry a p99).",
-    "p99": "Five hundred requests per concurrency, which a p99 takes; --estimate says what that costs.",
     "repeats": "Repeats of each step.",
     "concurrency": "Requests in flight, one rung each: 1,8,64.",
     "waves": "Waves per rung.",
     "context": "Tokens of each request: prompt (needle-gate), prompt and reply (ladder, grid). 50K.",
-    "depth": "Places of the needle in the ladder: 0 start, 1 end.",
-    "sweep_context": "Contexts of the depth sweep.",
-    "sweep_depth": "Places of the needle in the depth sweep.",
-    "mixed": "Waves of unlike contexts that decode together: 64K+3x1K,4x16K.",
-    "settle": "Gaps left out at the start of each reply.",
     "max_tokens": "Token cap of a reply.",
-    "max_rate": "Failure rate the gate has to rule out at 95 % (1%); asks for as many needles as that takes.",
-    "reuse": "Needles per place in flight; 4 separates a transport race from a recycled state.",
     "form": "How a prompt ends: asked (a question), or primed (the start of the answer, for small models).",
     "experiment": "A named experiment, never a gate: repetitive-filler.",
     "shape": "Request shapes, comma list of [NAME:]ISL/OSL[@CONCURRENCY].",
-    "users": "Users, each with one request in flight; one rung each.",
-    "per_user": "Requests of each user.",
-    "side": "Which side of an ablation this is; set by --against.",
-    "restart": "Which restart of its side this is; set by --restarts.",
     "platform": "Published layout behind a URL: mi300x, mi325x. The twin knows its own.",
     "pool_bytes": "KV pool per GPU in bytes, if not as published (0: as published).",
     "max_num_seqs": "In-flight sequences per lane, if not as published (0: as published).",
-    "discriminate": "Only the cells at which the two capacity laws disagree, with replies that outlast "
-    "their prefill.",
-    "cells": "Cells instead of every context at every concurrency: 200K@4,200K@6.",
-    "metrics": "URL of the decode engine's metrics, where the router has none.",
-    "poll_s": "Seconds between two looks at the metrics.",
-    "drain_s": "How long a late wave may drain before it is killed.",
-    "profile": "Corpus profile: small, conformance_256k, conformance_512k.",
-    "corpus": "Folder or file of recorded traces (Weka or Mooncake format) instead of a profile.",
-    "sessions": "Sessions of the corpus (0: as the profile says).",
-    "window_s": "Measurement window.",
-    "warmup_s": "Warm-up before the window; its turns are not measured.",
-    "max_context": "Sessions with a longer turn are dropped (0: what the serve says).",
     "ratio": "Where in its trace a session starts, at random between these two.",
     "timeout_s": "Seconds before one request counts as a timeout.",
 }
@@ -350,7 +275,7 @@ def _command(name: str) -> click.Command:
             type=_TYPES[hints[field.name]],
             default=field.default,
             show_default=_shown(field.default) or False,
-            help=_HELP[field.name],
+            help={**_HELP, **getattr(PROBES[name], "HELP", {})}[field.name],
         )
         for field in fields
     ]
@@ -428,7 +353,7 @@ def _command(name: str) -> click.Command:
     for option in reversed(options):
         callback = option(callback)
     doc = (module.__doc__ or "").strip()
-    lines = [f"  k3repro probe {name} {example}" for example in _EXAMPLES[name]]
+    lines = [f"  k3repro probe {name} {example}" for example in PROBES[name].EXAMPLES]
     text = "\n".join([doc, "", "\b", "Examples:", *lines])
     short = doc.partition("\n\n")[0].replace("\n", " ").partition(": ")[2]
     return click.command(name, help=text, short_help=short[:1].upper() + short[1:])(callback)

@@ -16,6 +16,13 @@ from k3repro.probes.plan import Rung
 
 NAME = "ablation"
 PERFORMANCE = True
+EXAMPLES = ("--target twin:mi300x --against 'twin:mi300x?graph=none' --restarts 3",)
+HELP = {
+    "side": "Which side of an ablation this is; set by --against.",
+    "restart": "Which restart of its side this is; set by --restarts.",
+}
+# Of the detection matrix: small enough for thousands of trials, with requests in flight together.
+TRIAL = {"isl": 1024, "osl": 32, "concurrency": (8, 32), "waves": 1}
 
 
 @dataclass(frozen=True, slots=True)

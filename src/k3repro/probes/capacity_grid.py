@@ -27,6 +27,27 @@ from k3repro.units import parse_tokens
 
 NAME = "capacity-grid"
 PERFORMANCE = True
+EXAMPLES = (
+    "--target twin:mi300x --context 200K,300K --concurrency 16,32",
+    "--target http://router:30000 --platform mi300x --metrics http://decode:20005",
+    "--target twin:mi300x --discriminate --context 300K",
+)
+HELP = {
+    "discriminate": "Only the cells where the two capacity laws disagree; replies outlast their prefill.",
+    "cells": "Cells instead of every context at every concurrency: 200K@4,200K@6.",
+    "metrics": "URL of the decode engine's metrics, where the router has none.",
+    "poll_s": "Seconds between two looks at the metrics.",
+    "drain_s": "How long a late wave may drain before it is killed.",
+}
+# Of the detection matrix: small enough for thousands of trials, with requests in flight together.
+TRIAL = {
+    "context": (6000,),
+    "concurrency": (16,),
+    "osl": 8,
+    "poll_s": 100.0,
+    "timeout_s": 400.0,
+    "drain_s": 400.0,
+}
 SCHEMA = Schema((REQUESTS_TABLE, RUNGS_TABLE, CONSTRUCTION_TABLE, CELLS_TABLE, LOOKS_TABLE))
 USUAL_REPLY = 64
 _RESULTS = frozenset(

@@ -13,6 +13,9 @@ from k3repro.store import Column, Table
 
 NAME = "classes"
 PERFORMANCE = True
+EXAMPLES = ("--target twin:mi325x", "--target twin:mi325x --shape short:128/32@16,long:32K/512@32")
+# Of the detection matrix: small enough for thousands of trials, with requests in flight together.
+TRIAL = {"shape": ("latency-floor:1K/32@16", "throughput-peak:1K/64@32")}
 CLASSES_TABLE = Table(
     "classes",
     (

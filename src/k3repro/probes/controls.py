@@ -23,6 +23,9 @@ from k3repro.store import Column, Schema, Table
 
 NAME = "needle-controls"
 PERFORMANCE = False
+EXAMPLES = ("--target twin:mi325x", "--target 'twin:mi325x?defect=preamble' --context 1K")
+# Of the detection matrix: small enough for thousands of trials, with requests in flight together.
+TRIAL = {"context": 500}
 CONTROLS_TABLE = Table(
     "controls",
     (

@@ -25,6 +25,16 @@ from k3repro.units import order_free_sum, parse_tokens, quantile, quantile_suppo
 
 NAME = "decode-context"
 PERFORMANCE = True
+EXAMPLES = (
+    "--target twin:mi325x",
+    "--target http://127.0.0.1:8000 --context 1K,64K,200K --mixed 4x16K,64K+3x1K",
+)
+HELP = {
+    "mixed": "Waves of unlike contexts that decode together: 64K+3x1K,4x16K.",
+    "settle": "Gaps left out at the start of each reply.",
+}
+# Of the detection matrix: small enough for thousands of trials, with requests in flight together.
+TRIAL = {"context": (1000, 6000), "mixed": ("2x1K",), "osl": 24}
 STEPS_TABLE = Table(
     "steps",
     (

@@ -15,7 +15,7 @@ from concurrent.futures import Executor
 from typing import Any
 
 from k3repro.client import open_target
-from k3repro.probes.detection_trial import TRIALS, Trial, flags, probes_on_trial
+from k3repro.probes.detection_trial import Trial, flags, probes_on_trial, trials
 from k3repro.probes.serve_facts import serve_facts
 from k3repro.store import Artifact, Column, Header, Schema, Store, Table
 from k3repro.twin import DEFECTS
@@ -97,7 +97,7 @@ def detection_matrix(
     parameters = {
         "first": first, "rounds": list(rounds), "clean": clean, "rates": list(rates),
         "defects": list(defects),
-        "probes": {name: _plain(TRIALS.get(name, {})) for name in probes_on_trial()},
+        "probes": {name: _plain(trials().get(name, {})) for name in probes_on_trial()},
     }  # fmt: skip
     with open_target(f"twin:{platform}") as opened:
         serve = serve_facts(opened)

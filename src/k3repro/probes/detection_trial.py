@@ -14,35 +14,15 @@ from k3repro.probes._session import Session
 from k3repro.probes.interrupt import Interrupt
 from k3repro.probes.progress import Silent
 
-__all__ = ["KILLED_FIRST", "TRIALS", "Trial", "flags", "probes_on_trial"]
+__all__ = ["KILLED_FIRST", "Trial", "flags", "probes_on_trial", "trials"]
 
 KILLED_FIRST = ("fabric-wedged",)
 """Defects that strike only after clients hard-killed a wave, so each of their trials begins with one."""
 
-# Small enough for thousands of trials, large enough to have requests in flight together.
-TRIALS: dict[str, dict[str, Any]] = {
-    "ablation": {"isl": 1024, "osl": 32, "concurrency": (8, 32), "waves": 1},
-    "agentic": {"concurrency": 4, "warmup_s": 1.0, "window_s": 40.0},
-    "capacity-grid": {
-        "context": (6_000,),
-        "concurrency": (16,),
-        "osl": 8,
-        "poll_s": 100.0,
-        "timeout_s": 400.0,
-        "drain_s": 400.0,
-    },
-    "classes": {"shape": ("latency-floor:1K/32@16", "throughput-peak:1K/64@32")},
-    "decode-context": {"context": (1000, 6000), "mixed": ("2x1K",), "osl": 24},
-    "envelope": {"isl": 1024, "osl": 32, "concurrency": (1, 8, 32)},
-    "latency": {"isl": 1024, "osl": 24, "concurrency": (8, 32), "requests": 32},
-    "needle-controls": {"context": 500},
-    "needle-gate": {"context": 1000},
-    "niah-ladder": {"context": (1500, 2500), "sweep_context": (1500,), "repeats": 4},
-    "osl-sweep": {"isl": 1024, "osl": (16, 64), "repeats": 4},
-    "saturation": {"shape": ("1024/32",), "users": (1, 16, 64)},
-    "self-consistency": {"isl": 64, "osl": 16, "prompts": 4, "concurrency": (2, 4)},
-    "slots": {"isl": 1024, "osl": 32, "concurrency": (16, 32, 64)},
-}
+
+def trials() -> dict[str, dict[str, Any]]:
+    """Parameters of each probe's trial, from its TRIAL; a probe without one cannot be on trial."""
+    return {name: dict(probe.TRIAL) for name, probe in PROBES.items() if hasattr(probe, "TRIAL")}
 
 
 class _Memory:
@@ -94,7 +74,7 @@ class Trial:
                 opened.run(_kill_a_wave)
             session = Session(opened, run, progress, Interrupt(progress), seed=self.seed)
             try:
-                probe, chosen = PROBES[self.probe], parameters_of(self.probe, TRIALS[self.probe])
+                probe, chosen = PROBES[self.probe], parameters_of(self.probe, trials()[self.probe])
                 return list(judge(probe, chosen, session, run)["reasons"])
             except InvalidRun as error:
                 return [str(error)]

@@ -15,6 +15,9 @@ from k3repro.probes.plan import Rung
 
 NAME = "envelope"
 PERFORMANCE = True
+EXAMPLES = ("--target twin:mi325x --estimate", "--target http://router:30000 --concurrency 1,8,64")
+# Of the detection matrix: small enough for thousands of trials, with requests in flight together.
+TRIAL = {"isl": 1024, "osl": 32, "concurrency": (1, 8, 32)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from k3repro.store import Column, Schema, Table
 
 NAME = "hand-off"
 PERFORMANCE = False
+EXAMPLES = ("--target http://decode:8000 --prefill http://prefill:8000 --isl 1K,64K",)
 TRANSFERS_TABLE = Table(
     "transfers",
     (

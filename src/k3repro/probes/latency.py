@@ -18,6 +18,17 @@ from k3repro.probes.plan import Rung
 
 NAME = "latency"
 PERFORMANCE = True
+EXAMPLES = (
+    "--target http://router:30000 --slo ttft=2s,tpot=50ms",
+    "--target twin:mi325x --p99 --estimate",
+    "--target twin:mi325x --rate 2,4,8 --duration-s 30 --isl lognormal:1000,8000",
+    "--target twin:mi325x --rate 4 --arrival burst --dataset sharegpt.json",
+)
+HELP = {
+    "p99": "Five hundred requests per concurrency, which a p99 takes; --estimate says what that costs.",
+}
+# Of the detection matrix: small enough for thousands of trials, with requests in flight together.
+TRIAL = {"isl": 1024, "osl": 24, "concurrency": (8, 32), "requests": 32}
 P99_REQUESTS = 500  # units.stats: n (1 - q) of at least five
 
 

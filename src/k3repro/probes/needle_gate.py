@@ -25,6 +25,17 @@ from k3repro.units import failure_rate_bound, format_decimal, requests_for_rate,
 
 NAME = "needle-gate"
 PERFORMANCE = False
+EXAMPLES = (
+    "--target twin:mi325x",
+    "--target twin:mi325x --max-rate 1%",
+    "--context 6K --concurrency 8 --reuse 4",
+)
+HELP = {
+    "max_rate": "Failure rate the gate has to rule out at 95 % (1%); asks for as many needles as that takes.",
+    "reuse": "Needles per place in flight; 4 separates a transport race from a recycled state.",
+}
+# Of the detection matrix: small enough for thousands of trials, with requests in flight together.
+TRIAL = {"context": 1000}
 
 NEEDLES_TABLE = Table(
     "needles",

@@ -24,6 +24,14 @@ from k3repro.units import failure_rate_bound
 
 NAME = "niah-ladder"
 PERFORMANCE = False
+EXAMPLES = ("--target twin:mi325x", "--target twin:mi325x --context 20K,100K --repeats 3")
+HELP = {
+    "depth": "Places of the needle in the ladder: 0 start, 1 end.",
+    "sweep_context": "Contexts of the depth sweep.",
+    "sweep_depth": "Places of the needle in the depth sweep.",
+}
+# Of the detection matrix: small enough for thousands of trials, with requests in flight together.
+TRIAL = {"context": (1500, 2500), "sweep_context": (1500,), "repeats": 4}
 
 RECALL_TABLE = Table(
     "recall",

@@ -16,6 +16,9 @@ from k3repro.probes.plan import Rung
 
 NAME = "osl-sweep"
 PERFORMANCE = True
+EXAMPLES = ("--target twin:mi325x", "--osl 16,32,64,128,256 --repeats 3")
+# Of the detection matrix: small enough for thousands of trials, with requests in flight together.
+TRIAL = {"isl": 1024, "osl": (16, 64), "repeats": 4}
 
 
 @dataclass(frozen=True, slots=True)

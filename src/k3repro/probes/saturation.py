@@ -19,6 +19,13 @@ from k3repro.units import failure_rate_bound, quantile, quantile_supported
 
 NAME = "saturation"
 PERFORMANCE = True
+EXAMPLES = ("--target twin:mi325x --users 1,250,500,750,1000 --shape 500/200",)
+HELP = {
+    "users": "Users, each with one request in flight; one rung each.",
+    "per_user": "Requests of each user.",
+}
+# Of the detection matrix: small enough for thousands of trials, with requests in flight together.
+TRIAL = {"shape": ("1024/32",), "users": (1, 16, 64)}
 POINTS_TABLE = Table(
     "points",
     (

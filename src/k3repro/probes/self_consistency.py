@@ -28,6 +28,24 @@ from k3repro.store import Schema
 
 NAME = "self-consistency"
 PERFORMANCE = False
+EXAMPLES = (
+    "--target http://127.0.0.1:8000",
+    "--target http://router:30000 --direct http://engine:8000 --prompts 8 --concurrency 4,8",
+    "--target http://router:30000 --prefill http://p:8000 --decode http://d:8000 --concurrency 4",
+)
+HELP = {
+    "prompts": "Different prompts, each answered once per wave.",
+    "batch": "Rule at higher concurrency: exact (batch-invariant engine) or near-tie.",
+    "direct": "URL of an engine to ask without the router, with the same prompts.",
+    "decode": "URL of its decode engine, whose transfer counters are read around every wave.",
+    "state_bytes": "Bytes of recurrent state and convolution that one request transfers; 0: not known.",
+    "block_bytes": "Bytes of one attention block that a request transfers; 0: not known.",
+    "block_tokens": "Tokens of one attention block; 0: not known.",
+    "max_margin": "Widest top-2 margin, in nats, at which a parting is a near tie.",
+    "max_dlp": "Largest log-probability difference, in nats, that rounding explains.",
+}
+# Of the detection matrix: small enough for thousands of trials, with requests in flight together.
+TRIAL = {"isl": 64, "osl": 16, "prompts": 4, "concurrency": (2, 4)}
 _PATIENCE_S = 120.0  # an engine busy with a wave may take long to show its counters
 SCHEMA = Schema((REQUESTS_TABLE, RUNGS_TABLE, CONSTRUCTION_TABLE, SEQUENCES_TABLE, TRANSFERS_TABLE))
 

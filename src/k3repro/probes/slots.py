@@ -19,6 +19,9 @@ from k3repro.probes.shapes import knee
 
 NAME = "slots"
 PERFORMANCE = True
+EXAMPLES = ("--target twin:mi300x --against 'twin:mi300x?max_num_seqs=32'",)
+# Of the detection matrix: small enough for thousands of trials, with requests in flight together.
+TRIAL = {"isl": 1024, "osl": 32, "concurrency": (16, 32, 64)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,17 @@ from k3repro.workload import Corpus, Session, generate, profile, read_corpus
 
 NAME = "agentic"
 PERFORMANCE = True
+EXAMPLES = ("--target twin:mi325x --profile small --concurrency 16", "--target twin:mi325x --corpus traces/")
+HELP = {
+    "profile": "Corpus profile: small, conformance_256k, conformance_512k.",
+    "corpus": "Folder or file of recorded traces (Weka or Mooncake format) instead of a profile.",
+    "sessions": "Sessions of the corpus (0: as the profile says).",
+    "warmup_s": "Warm-up before the window; its turns are not measured.",
+    "window_s": "Measurement window.",
+    "max_context": "Sessions with a longer turn are dropped (0: what the serve says).",
+}
+# Of the detection matrix: small enough for thousands of trials, with requests in flight together.
+TRIAL = {"concurrency": 4, "warmup_s": 1.0, "window_s": 40.0}
 SCHEMA = Schema((REQUESTS_TABLE, RUNGS_TABLE, CONSTRUCTION_TABLE, TURNS_TABLE, REPLAY_TABLE))
 HARNESS = "k3repro"
 _LONGEST_THINK_S = 10.0
