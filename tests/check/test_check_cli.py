@@ -81,3 +81,19 @@ def test_explanation_sarif_and_annotated_copy(tmp_path: Path, capsys: pytest.Cap
 def test_an_address_needs_the_flag(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("https://example.org/post.html") == 2
     assert "--url" in capsys.readouterr().err
+
+
+def test_a_ledger_starts_with_what_was_recognised(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = "| Config | tok/s | Speedup |\n|---|---|---|\n| base | 1,210 | 1.0x |\n| new | 2,401 | 1.98x |\n"
+    post = write(tmp_path, "post.md", f"# Title\n\n{GOOD}\n{table}")
+    ledger = tmp_path / "post.toml"
+    with pytest.raises(SystemExit) as stopped:
+        main(["audit", "extract", str(post), "--relations", "--to", str(ledger)])
+        raise SystemExit(0)
+    assert not stopped.value.code
+    text = ledger.read_text(encoding="utf-8")
+    assert text.count("from = [") == 2
+    with pytest.raises(SystemExit):
+        main(["audit", "claims", str(ledger), "--source", str(post), "--no-artifacts", "--json"])
+    claims = json.loads(capsys.readouterr().out)["claims"]
+    assert sum(claim["verdict"] == "supported" for claim in claims) >= 2

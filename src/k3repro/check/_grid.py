@@ -63,7 +63,14 @@ class Grid:
 
 
 def grid_of(table: Table, context: Context) -> Grid:
-    """Read the numbers of a table's body."""
+    """The numbers of a table's body, read once a document."""
+    if table.index not in context.grids:
+        context.grids[table.index] = _read(table, context)
+    grid: Grid = context.grids[table.index]
+    return grid
+
+
+def _read(table: Table, context: Context) -> Grid:
     numbers: dict[tuple[int, int], Printed] = {}
     notes: dict[tuple[int, int], Printed] = {}
     marks: set[tuple[int, int]] = set()
@@ -84,16 +91,17 @@ def grid_of(table: Table, context: Context) -> Grid:
             numbers[r, c] = _with_unit(main, heads[c], labels[r] if c else "")
             if note is not None:
                 notes[r, c] = note
-    columns = tuple(
-        _line(c, heads[c], {r: n for (r, k), n in numbers.items() if k == c}, {r for r, k in marks if k == c})
-        for c in range(table.width)
-    )
-    rows = tuple(
-        _line(
-            r, labels[r], {c: n for (k, c), n in numbers.items() if k == r}, {c for k, c in marks if k == r}
-        )
-        for r in range(table.heads, len(table.grid))
-    )
+    by_column: dict[int, dict[int, Printed]] = {c: {} for c in heads}
+    by_row: dict[int, dict[int, Printed]] = {r: {} for r in labels}
+    for (r, c), number in numbers.items():
+        by_column[c][r] = number
+        by_row[r][c] = number
+    marked: dict[str, dict[int, set[int]]] = {"column": {}, "row": {}}
+    for r, c in marks:
+        marked["column"].setdefault(c, set()).add(r)
+        marked["row"].setdefault(r, set()).add(c)
+    columns = tuple(_line(c, heads[c], by_column[c], marked["column"].get(c, set())) for c in heads)
+    rows = tuple(_line(r, labels[r], by_row[r], marked["row"].get(r, set())) for r in labels)
     return Grid(table, columns, rows, labels, heads, notes)
 
 
@@ -101,15 +109,13 @@ def _line(index: int, label: str, cells: dict[int, Printed], marks: set[int]) ->
     """A line; where one of its whole numbers ends in no zero, the round ones are exact to the last place
     too.
     """
-    whole = [n for n in cells.values() if n.value.denominator == 1 and n.value >= 100]
-    if any(n.value % 10 for n in whole):
-        cells = {
-            i: replace(n, ulp=min(n.ulp, Fraction(1)))
-            if n in whole and not re.search("[KMBT]", n.text)
-            else n
-            for i, n in cells.items()
-        }
+    if any(_whole(n) and n.value % 10 for n in cells.values()):
+        cells = {i: replace(n, ulp=min(n.ulp, Fraction(1))) if _whole(n) else n for i, n in cells.items()}
     return Line(index, label, cells, frozenset(marks))
+
+
+def _whole(number: Printed) -> bool:
+    return number.value.denominator == 1 and number.value >= 100 and not re.search("[KMBT]", number.text)
 
 
 def _row_label(table: Table, r: int) -> str:

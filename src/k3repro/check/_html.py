@@ -228,7 +228,7 @@ class Walker:
 
     def say(self, text: str) -> None:
         """Add running text; white space is folded to one blank."""
-        folded = re.sub(r"[^\S\n\u00a0\u202f\u2009]+|\n", " ", text) if text != " \n " else "\n"
+        folded = "\n" if text == " \n " else re.sub(r"[^\S\u00a0\u202f\u2009]+", " ", text)
         if self._text and self._text[-1][-1:].isspace():
             folded = folded.lstrip(" ")
         elif not self._text:

@@ -69,6 +69,7 @@ _COUNT_WORDS = frozenset(
         "twenty",
     ]
 )
+_LONGEST = 24  # a longer run of digits is no printed quantity
 _SUPER = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 _COUNTED = frozenset(
     [
@@ -103,7 +104,7 @@ class Degree:
     end: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Printed:
     """A printed quantity. `value` and `ulp` (one unit of the last printed place) are in the printed unit."""
 
@@ -246,6 +247,8 @@ def _printed(block: Block, match: re.Match[str], comma: bool) -> Printed | None:
     """The quantity that starts here, or None where the digits belong to an identifier."""
     text, end = block.text, match.end()
     digits = match.group("digits")
+    if len(digits) > _LONGEST:
+        return None
     value, ulp = _value(digits, comma)
     if match.group("power"):
         scale = _power(match.group("power"))
@@ -303,6 +306,7 @@ def _value(digits: str, comma: bool) -> tuple[Fraction, Fraction]:
 def _power(text: str) -> Fraction:
     said = text.translate(_SUPER).replace("−", "-")
     exponent = int(re.sub(r"^(?:[eE]|\s?[×x·*]\s?10\^?)", "", said))
+    exponent = max(-_LONGEST, min(exponent, _LONGEST))
     return Fraction(10) ** exponent
 
 

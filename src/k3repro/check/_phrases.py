@@ -5,6 +5,7 @@ numbers.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from k3repro.printed import HEDGES
 
@@ -165,6 +166,7 @@ def canonical(match: re.Match[str]) -> tuple[str, str]:
     return unit, " ".join(qualifier)
 
 
+@lru_cache(maxsize=4096)
 def header_unit(text: str) -> tuple[str, str]:
     """The unit that a table's header names: `Throughput (tok/s/GPU)`, `TTFT [ms]`, `Speedup (x)`; empty
     if none.

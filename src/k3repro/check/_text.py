@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from k3repro.check._document import Block, Document
 from k3repro.check._lexer import Printed, Reading
@@ -65,6 +66,7 @@ class Context:
     document: Document
     readings: dict[int, Reading]
     sentences: tuple[Sentence, ...]
+    grids: dict[int, Any] = field(default_factory=dict)  # what _grid read of a table, by its index
 
     @classmethod
     def of(cls, document: Document, readings: dict[int, Reading]) -> Context:

@@ -5,7 +5,7 @@ from k3repro.claims._claim import Binding, Claim, Ledger, Premise, Relation, Rul
 from k3repro.claims._coverage import Coverage, coverage
 from k3repro.claims._diff import Change, diff_ledgers, diff_sources
 from k3repro.claims._export import export_report
-from k3repro.claims._extract import Draft, draft_ledger
+from k3repro.claims._extract import Draft, Known, draft_ledger, identity_of
 from k3repro.claims._ledger import LedgerError, read_ledger, read_ledger_text
 from k3repro.claims._library import Audit, Library, StoreSource
 from k3repro.claims._record import audit_of_claims, seal_audits
@@ -29,6 +29,7 @@ __all__ = [
     "Claim",
     "Coverage",
     "Draft",
+    "Known",
     "Ledger",
     "LedgerError",
     "Library",
@@ -53,6 +54,7 @@ __all__ = [
     "draft_ledger",
     "export_report",
     "headline",
+    "identity_of",
     "numerals",
     "read_ledger",
     "read_ledger_text",

@@ -16,7 +16,7 @@ from k3repro.claims._source import Located, Source
 from k3repro.errors import K3Error
 from k3repro.printed import HEDGES, parse_unit
 
-__all__ = ["Draft", "draft_ledger"]
+__all__ = ["Draft", "Known", "draft_ledger", "identity_of"]
 
 _HEDGE_WORDS = sorted(
     ((word, hedge.name) for hedge in HEDGES.values() for word in hedge.words), key=lambda item: -len(item[0])
@@ -66,10 +66,19 @@ class Draft:
         return self.numerals - self.references - self.with_unit
 
 
-def draft_ledger(name: str, source: Source) -> Draft:
-    """A draft for `k3repro audit claims`: it parses, covers every numeral, and relates none of them."""
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What another reader knows of a numeral: unit, hedge and a formula over ids that it follows from."""
+
+    unit: str
+    hedge: str = ""
+    follows: str = ""
+
+
+def draft_ledger(name: str, source: Source, known: Mapping[str, Known] | None = None) -> Draft:
+    """A draft for `k3repro audit claims`: it parses and covers every numeral; `known` is by place."""
     heads = {(c.table, c.column): c.text for c in source.cells if c.row == 0}
-    entries = [_Entry.of(item, heads) for item in source.located]
+    entries = [_Entry.of(item, heads, (known or {}).get(item.place)) for item in source.located]
     references = sum(entry.reference for entry in entries)
     with_unit = sum(bool(entry.unit) for entry in entries if not entry.reference)
     with_hedge = sum(bool(entry.hedge) for entry in entries)
@@ -112,9 +121,12 @@ class _Entry:
     unit: str
     hedge: str
     reference: bool
+    follows: str = ""
 
     @classmethod
-    def of(cls, item: Located, heads: Mapping[tuple[str, int], str]) -> _Entry:
+    def of(cls, item: Located, heads: Mapping[tuple[str, int], str], known: Known | None) -> _Entry:
+        if known is not None:
+            return cls(item, known.unit, known.hedge, False, known.follows)
         unit = _unit(item.numeral.suffix, item.following) or _head_unit(item.place, heads)
         return cls(item, unit, _hedge(item.before), bool(_REFERENCE.search(item.before.rstrip())))
 
@@ -129,14 +141,15 @@ class _Entry:
         if self.reference:
             pairs += [("printed", _toml(self.item.token)), ("skip", '"reference"')]
         else:
-            pairs += [("id", _toml(_identity(self.item.place))), ("printed", _toml(self.item.token))]
+            pairs += [("id", _toml(identity_of(self.item.place))), ("printed", _toml(self.item.token))]
             pairs += [
                 (key, _toml(value)) for key, value in (("unit", self.unit), ("hedge", self.hedge)) if value
             ]
+            pairs += [("from", f"[{_toml(self.follows)}]")] if self.follows else []
         return "{ " + ", ".join(f"{key} = {value}" for key, value in pairs) + " }"
 
 
-def _identity(place: str) -> str:
+def identity_of(place: str) -> str:
     """`at-a-glance/t1.r2.c0#1` as an id: `at_a_glance.t1.r2.c0.n1`."""
     base, _, number = place.partition("#")
     section, _, cell = base.partition("/")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import sys
@@ -118,23 +119,27 @@ def _print(audits: Iterable[Audit], *, everything: bool) -> None:
 @click.option("--id", "name", help="Id of the ledger [default: the file's name].")
 @click.option("--to", type=_FILE, metavar="LEDGER", help="Write the draft here instead of printing it.")
 @click.option("--skeleton", type=_FILE, metavar="FILE", help="Write the document's skeleton here.")
+@click.option("--relations", is_flag=True, help="Start with the relations that `audit check` recognises.")
 @json_option
 def extract_command(
-    file: Path, name: str | None, to: Path | None, skeleton: Path | None, as_json: bool
+    file: Path, name: str | None, to: Path | None, skeleton: Path | None, relations: bool, as_json: bool
 ) -> None:
     """Draft a ledger of claims from a Markdown, HTML or text document.
 
     Every numeral gets a line: tables by row and column, units and hedges where they were found. Relations are
-    yours to add. The skeleton lets anybody audit the ledger without the document.
+    yours to add; --relations starts with those that can be recognised. The skeleton lets anybody audit the
+    ledger without the document.
 
     \b
     k3repro audit extract post.md > ledger.toml
     k3repro audit extract report.html --to report.toml
+    k3repro audit extract post.md --relations --to post.toml
     k3repro audit extract post.md --to post.toml --skeleton post.json
     k3repro audit claims report.toml --source report.html
     """
     source = read_source(file)
-    draft = draft_ledger(name or file.stem, source)
+    known = importlib.import_module("k3repro.cli._relations").known_of(file, source) if relations else {}
+    draft = draft_ledger(name or file.stem, source, known)
     for path in (to, skeleton):
         if path is not None and path.exists():
             raise InputError(
@@ -151,6 +156,7 @@ def extract_command(
         "with_hedge": draft.with_hedge,
         "references": draft.references,
         "without_unit": draft.unplaced,
+        "with_relation": sum(bool(entry.follows) for entry in known.values()),
     }
     if as_json:
         emit({**summary, "ledger": draft.toml})
