@@ -22,6 +22,7 @@ K3Error
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 __all__ = [
@@ -70,6 +71,15 @@ class K3Error(Exception):
     def as_dict(self) -> dict[str, Any]:
         """The error as `--json` prints it."""
         return {"error": type(self).__name__, "what": self.what, "where": self.where, "fix": self.fix}
+
+
+def _one_line(error: K3Error) -> list[str]:
+    """What a notebook shows instead of ten frames of ours: the same line."""
+    return [f"{type(error).__name__}: {error}"]
+
+
+if not os.environ.get("K3REPRO_RECEIPTS"):  # a stage of a pipeline is told by the line that failed
+    K3Error._render_traceback_ = _one_line  # type: ignore[attr-defined]
 
 
 def _rebuild(cls: type[K3Error], what: str, where: str, fix: str, context: dict[str, Any]) -> K3Error:

@@ -22,6 +22,7 @@ from k3repro.probes import (
     Silent,
     choose,
     estimate_probe,
+    estimate_text,
     parse_slo,
     results,
     results_text,
@@ -30,7 +31,7 @@ from k3repro.probes import (
     what_next,
 )  # fmt: skip
 from k3repro.store import Artifact, Store
-from k3repro.units import format_decimal, parse_tokens, thousands
+from k3repro.units import parse_tokens
 from k3repro.workload import parse_lengths
 
 # What parameters of several probes mean; one that has its own says it in HELP of its module.
@@ -150,7 +151,7 @@ def _run(
     if estimate:
         planned = {"platform": options.pop("_platform")} if "_platform" in options else {}
         plan = estimate_probe(name, target=target or "", store=store, **planned, **options)
-        emit(plan) if as_json else _print_estimate(plan)
+        emit(plan) if as_json else click.echo(estimate_text(plan))
         return
     options.pop("_platform", None)
     if not target:
@@ -239,28 +240,6 @@ _TOLD = (
     "standing",
     "serves",
 )
-
-
-_TOTALS = ("requests", "prompt_tokens", "output_tokens", "resident_tokens")
-
-
-def _print_estimate(plan: dict[str, Any]) -> None:
-    head = "".join(f"{name.replace('_', ' '):>17}" for name in _TOTALS)
-    click.echo(f"{'rung':<26}{'in flight':>10}{head}{'minutes':>10}{'KV GB':>9}")
-    for row in [*plan["rungs"], {"rung": "all", "concurrency": "", **plan["total"]}]:
-        counts = "".join(f"{thousands(row[name]):>17}" for name in _TOTALS)
-        minutes, kv = (_known(row.get(name), digits) for name, digits in (("minutes", 1), ("kv_gb", 2)))
-        queues = "  queues" if row.get("queues") else ""
-        click.echo(f"{row['rung']:<26}{row['concurrency']:>10}{counts}{minutes:>10}{kv:>9}{queues}")
-    basis = plan["basis"]
-    click.echo(
-        "Prompt tokens are targets, output tokens caps; resident tokens are what the KV pool has to hold."
-    )
-    click.echo(f"Minutes: {basis['minutes']}; {basis['minutes_are']}. KV: {basis['kv']}.")
-
-
-def _known(value: float | None, digits: int) -> str:
-    return "unknown" if value is None else format_decimal(value, digits)
 
 
 def _command(name: str) -> click.Command:

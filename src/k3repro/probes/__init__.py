@@ -10,6 +10,7 @@ from k3repro.probes.engine_start import seal_start, startup_law
 from k3repro.probes.fits import fit_wall_law
 from k3repro.probes.pairs import PAIRED, run_pair
 from k3repro.probes.plan import Rung
+from k3repro.probes.pricing import estimate_text
 from k3repro.probes.progress import Bar, Lines, Progress, Silent, choose
 from k3repro.probes.results import parse_slo, results, results_text
 
@@ -28,6 +29,7 @@ __all__ = [
     "compare_serves",
     "confirm_limits",
     "estimate_probe",
+    "estimate_text",
     "fit_wall_law",
     "limits",
     "parameters_of",

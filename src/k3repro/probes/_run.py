@@ -20,6 +20,7 @@ from k3repro.probes.confirmation import SEEN_ON_ONE, earlier_runs, require_fresh
 from k3repro.probes.crosscheck import event_reasons, server_reasons, witness
 from k3repro.probes.identity import Identity
 from k3repro.probes.interrupt import Interrupt
+from k3repro.probes.notebook import offer
 from k3repro.probes.plan import as_parameters, estimate, require_room, whole
 from k3repro.probes.pricing import price
 from k3repro.probes.progress import Progress, Silent
@@ -130,6 +131,7 @@ def run_probe(
         serve = serve_facts(opened, **known) | said
         gate = passing_gate(store, opened.subject, serve["id"]) if probe.PERFORMANCE and not unsafe else None
         if probe.PERFORMANCE and gate is None and not unsafe:
+            offer(f'run_probe("needle-gate", target={target!r}, progress=choose())')
             fix = f"Run `k3repro probe needle-gate --target '{target}'` first; --unsafe taints."
             raise GateFailed(
                 f"no passing needle-gate for this serve ({serve['id']})", where=opened.subject, fix=fix
