@@ -4,7 +4,7 @@ from k3repro.probes._judgement import compare_serves
 from k3repro.probes._registered import PROBES, probe_named
 from k3repro.probes._run import estimate_probe, parameters_of, passing_gate, run_probe
 from k3repro.probes.adopt import adopt, adopted
-from k3repro.probes.advisor import Next, what_next
+from k3repro.probes.advisor import Next, runs_text, what_next
 from k3repro.probes.confirmation import confirm_limits, limits
 from k3repro.probes.engine_start import seal_start, startup_law
 from k3repro.probes.fits import fit_wall_law
@@ -40,6 +40,7 @@ __all__ = [
     "results_text",
     "run_pair",
     "run_probe",
+    "runs_text",
     "seal_start",
     "startup_law",
     "what_next",

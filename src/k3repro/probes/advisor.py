@@ -1,4 +1,4 @@
-"""What to run next, from what is sealed of a target: one line a step, each with its command."""
+"""What is sealed of a target, and what to run next: one line a step, each with its command."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from k3repro.store import Artifact, Store
 
-__all__ = ["Next", "what_next"]
+__all__ = ["Next", "runs_text", "what_next"]
 
 _ORDER = ("needle-gate", "latency", "envelope", "osl-sweep", "saturation", "agentic")
 _WHY = {
@@ -51,3 +51,24 @@ def what_next(artifact: Artifact, store: Store, target: str) -> list[Next]:
             Next(f"k3repro run router --target '{target}'", "all of it again, and a site of this serve")
         )
     return found[:3]
+
+
+def runs_text(artifact: Artifact, store: Store) -> str:
+    """This run and the others of its probe on its target, newest first, with day and verdict; one a line.
+
+    The newest valid one is marked: pages and notebooks choose it.
+    """
+    entries = store.state().seals
+    known = sorted(
+        store.artifacts(name=artifact.name, subject=artifact.subject),
+        key=lambda run: str(entries[run.seal].body["at"]),
+        reverse=True,
+    )
+    newest = next((run.seal for run in known if run.verdict.get("ok")), "")
+    lines = []
+    for run in known:
+        state = "valid" if run.verdict.get("ok") else f"NOT valid: {(run.verdict.get('reasons') or ['?'])[0]}"
+        marks = ", newest valid" * (run.seal == newest) + ", this run" * (run.seal == artifact.seal)
+        day = str(entries[run.seal].body["at"])[:10] if run.clock == "wall" else "simulated"
+        lines.append(f"{run.name} {run.seal[:12]}  {day}  {state}{marks}")
+    return "\n".join(lines)
