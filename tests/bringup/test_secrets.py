@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from k3repro.bringup import Local, State, StateFile, load_cluster, load_recipe, parse_cluster, seal_bring_up
 from k3repro.bringup._http import _read
-from k3repro.bringup._names import clean_environment, hide
-from k3repro.bringup._watch import read_status
+from k3repro.bringup._node_status import read_status
+from k3repro.bringup._sanitise import clean_environment, hide
 from k3repro.cli import root
 from k3repro.errors import SpecError
 from k3repro.store import Store

@@ -3,23 +3,34 @@
 from k3repro.bringup._cluster import CLUSTER_KEYS, ROLES, Cluster, Mount, Node, load_cluster, parse_cluster
 from k3repro.bringup._doctor import CHECKS, Cell, Doctor, examine, judge_facts
 from k3repro.bringup._down import Down, tear_down
+from k3repro.bringup._effects import refuse_without_effect
 from k3repro.bringup._executors import Executor, Local, Result, Slurm, Ssh, make_executor
 from k3repro.bringup._facts import ServeFacts, read_facts
 from k3repro.bringup._gate import gate_serve
-from k3repro.bringup._plan import Launch, Plan, RouterLaunch, container_argv, make_plan, router_argv
+from k3repro.bringup._node_status import Owner, RoleStatus
+from k3repro.bringup._plan import (
+    Launch,
+    Plan,
+    RouterLaunch,
+    container_argv,
+    folded,
+    inside_image,
+    make_plan,
+    router_argv,
+)
 from k3repro.bringup._probe_node import NodeFacts, arch_name, probe_script, read_probe
 from k3repro.bringup._recipe import SECTIONS, Choice, Knob, Recipe, load_recipe
 from k3repro.bringup._record import seal_bring_up
 from k3repro.bringup._router import Substitution, router_flags_of
-from k3repro.bringup._rules import RULES, Broken, Rule, check_plan
+from k3repro.bringup._rule import RULES, Broken, Rule
+from k3repro.bringup._rules import check_plan
 from k3repro.bringup._rules_engine import launch_facts
 from k3repro.bringup._script import dockerfile, hand_scripts, launch_script, router_script
 from k3repro.bringup._sealed import Failure, failures, seal_plan, seal_rules
 from k3repro.bringup._state import State, StateFile
 from k3repro.bringup._sync import diagram, doctor, start, stop, watch_once
 from k3repro.bringup._up import bring_up, cluster_text_of, first_errors, look_at
-from k3repro.bringup._vigil import Look, Vigil
-from k3repro.bringup._watch import Owner, RoleStatus
+from k3repro.bringup._watcher import Look, Watcher
 from k3repro.spec import EngineRule, engine_rules, judge, model_facts
 
 __all__ = [
@@ -57,7 +68,7 @@ __all__ = [
     "State",
     "StateFile",
     "Substitution",
-    "Vigil",
+    "Watcher",
     "arch_name",
     "bring_up",
     "check_plan",
@@ -70,8 +81,10 @@ __all__ = [
     "examine",
     "failures",
     "first_errors",
+    "folded",
     "gate_serve",
     "hand_scripts",
+    "inside_image",
     "judge",
     "judge_facts",
     "launch_facts",
@@ -86,6 +99,7 @@ __all__ = [
     "probe_script",
     "read_facts",
     "read_probe",
+    "refuse_without_effect",
     "router_argv",
     "router_flags_of",
     "router_script",

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from k3repro.bringup import _names
+from k3repro.bringup import _sanitise
 from k3repro.errors import SpecError
 
 ROLES = ("prefill_worker", "decode_worker", "prefill_master", "decode_master")
 SCHEDULERS = ("local", "ssh", "slurm")
-RUNTIMES = ("docker", "podman", "process")
+RUNTIMES = ("docker", "podman", "apptainer", "pyxis", "process")
+PULLS = ("never", "missing", "always")
+_PLACEHOLDER = "k3-node-"
 # Never mounted: it deadlocked expert-parallel start in the stored recipe.
 REFUSED_MOUNTS = ("/etc/libibverbs.d",)
 
@@ -73,11 +76,30 @@ class Cluster:
     identity: str = ""
     job: str = ""
     partition: str = ""
+    account: str = ""
+    qos: str = ""
+    reservation: str = ""
+    memory: str = "0"
+    gres: str = ""
+    output: str = ""
     time_minutes: int = 480
+    before: tuple[str, ...] = ()
+    numa: str = ""
+    pull: str = "never"
     simulated: bool = False
     sysroot: str = ""
     overrides: Mapping[str, Any] = field(default_factory=dict)
     where: str = ""
+
+    @property
+    def detached(self) -> bool:
+        """Whether a daemon or supervisor keeps the containers, so that they outlive what started them."""
+        return self.runtime in ("docker", "podman")
+
+    @property
+    def unnamed(self) -> bool:
+        """Whether Slurm has yet to say which nodes play the roles."""
+        return all(node.host.startswith(_PLACEHOLDER) for node in self.nodes)
 
     def node(self, role: str) -> Node:
         """The node that plays a role."""
@@ -88,12 +110,14 @@ class Cluster:
         return self.node(f"{pool}_master"), self.node(f"{pool}_worker")
 
 
+_SLURM = ("job", "partition", "account", "qos", "reservation", "memory", "gres", "output", "time_minutes")
+_CONTAINER = ("runtime", "image", "digest", "engine", "router", "before", "numa", "pull")
 _KEYS: dict[str, dict[str, str]] = {
     # section -> key in the file -> field
     "ssh": {"user": "user", "port": "port", "known_hosts": "known_hosts", "identity": "identity"},
-    "slurm": {"job": "job", "partition": "partition", "time_minutes": "time_minutes"},
+    "slurm": {key: key for key in _SLURM},
     "fabric": {"kind": "fabric_kind"} | {key: key for key in ("rails", "interface", "gid", "userspace")},
-    "container": {key: key for key in ("runtime", "image", "digest", "engine", "router")},
+    "container": {key: key for key in _CONTAINER},
     "paths": {"model": "model", "logs": "logs", "cache": "cache"},
     "twin": {"simulated": "simulated", "sysroot": "sysroot"},
 }  # fmt: skip
@@ -170,9 +194,26 @@ def _known(values: Mapping[str, Any], keys: tuple[str, ...], where: str) -> None
         raise SpecError(f"unknown key {', '.join(unknown)}", where=where, fix=f"Known: {', '.join(keys)}.")
 
 
+def with_hosts(text: str, hosts: Sequence[str]) -> str:
+    """The text of a cluster file that only counts its nodes, with the hosts Slurm gave it.
+
+    Raises:
+        SpecError: another number of hosts than roles.
+    """
+    if len(hosts) != len(ROLES):
+        raise SpecError(f"{len(hosts)} nodes for {len(ROLES)} roles", fix="Ask for exactly four.")
+    lines = [
+        f'{role} = {{ host = "{host}", address = "{host}" }}' for role, host in zip(ROLES, hosts, strict=True)
+    ]
+    return re.sub(r"(?m)^\s*count\s*=\s*\d+.*$", "\n".join(lines), text, count=1)
+
+
 def _nodes(raw: Any, where: str) -> tuple[Node, ...]:
+    if raw == {"count": len(ROLES)}:
+        names = [f"{_PLACEHOLDER}{number}" for number in range(len(ROLES))]
+        return tuple(Node(role, name, name) for role, name in zip(ROLES, names, strict=True))
     if not isinstance(raw, dict) or set(raw) != set(ROLES):
-        fix = f"Name exactly {', '.join(ROLES)}, each {{ host = ..., address = ... }}."
+        fix = f"Name exactly {', '.join(ROLES)}, each {{ host = ..., address = ... }}, or count = 4."
         raise SpecError("[nodes] does not name the four roles", where=where, fix=fix)
     found = []
     for role in ROLES:
@@ -180,7 +221,7 @@ def _nodes(raw: Any, where: str) -> tuple[Node, ...]:
         if not isinstance(entry, dict) or set(entry) != {"host", "address"}:
             raise SpecError("a node is { host = ..., address = ... }", where=spot)
         found.append(
-            Node(role, _names.host_name(entry["host"], spot), _names.address(entry["address"], spot))
+            Node(role, _sanitise.host_name(entry["host"], spot), _sanitise.address(entry["address"], spot))
         )
     for what in ("host", "address"):
         values = [getattr(node, what) for node in found]
@@ -190,14 +231,16 @@ def _nodes(raw: Any, where: str) -> tuple[Node, ...]:
 
 
 def _frozen(fields: dict[str, Any], where: str) -> dict[str, Any]:
-    for key in ("rails", "engine", "router"):
+    for key in ("rails", "engine", "router", "before"):
         if key in fields:
             if not isinstance(fields[key], list) or not all(isinstance(item, str) for item in fields[key]):
                 raise SpecError(f"{key} is not a list of text", where=where)
+            if not all(item.isprintable() for item in fields[key]):
+                raise SpecError(f"{key} holds more than one line", where=where)
             fields[key] = tuple(fields[key])
-            if not fields[key] and key != "rails":
+            if not fields[key] and key not in ("rails", "before"):
                 raise SpecError(f"{key} names no command", where=where)
-    for key in ("image", "digest"):
+    for key in ("image", "digest", "memory", "gres", "output", "numa", "pull"):
         if not isinstance(fields.get(key, ""), str):
             raise SpecError(f"{key} is not text", where=where)
     if not isinstance(fields.get("simulated", False), bool):
@@ -212,33 +255,39 @@ def _frozen(fields: dict[str, Any], where: str) -> dict[str, Any]:
 
 def _check(cluster: Cluster) -> None:
     where = cluster.where
-    for what, words in (("engine", cluster.engine), ("router", cluster.router), ("image", (cluster.image,))):
+    given = (("engine", cluster.engine), ("router", cluster.router), ("before", cluster.before),
+             ("image", (cluster.image,)))  # fmt: skip
+    for what, words in given:
         for word in words:
-            _names.no_secret(
+            _sanitise.no_secret(
                 word.partition("=")[0] if "=" in word else "", word, f"{where}: container.{what}"
             )
     for what in ("name", "recipe", "interface", "fabric_kind"):
-        _names.host_name(getattr(cluster, what), f"{where}: {what}")
-    for what in ("user", "job", "partition"):
+        _sanitise.host_name(getattr(cluster, what), f"{where}: {what}")
+    for what in ("user", "job", "partition", "account", "qos", "reservation"):
         if getattr(cluster, what):
-            _names.host_name(getattr(cluster, what), f"{where}: {what}")
+            _sanitise.host_name(getattr(cluster, what), f"{where}: {what}")
     for rail in cluster.rails:
-        _names.host_name(rail, f"{where}: fabric.rails")
+        _sanitise.host_name(rail, f"{where}: fabric.rails")
     optional = [(what, getattr(cluster, what)) for what in ("known_hosts", "identity", "sysroot")]
     required = [(what, getattr(cluster, what)) for what in ("model", "logs", "cache")]
     for what, value in [*required, *(pair for pair in optional if pair[1])]:
-        _names.path(value, f"{where}: {what}")
+        _sanitise.path(value, f"{where}: {what}")
     if set(cluster.sysroot) & set(" '"):
         raise SpecError(f"{cluster.sysroot!r} has spaces or quotes", where=f"{where}: sysroot")
     for mount in cluster.userspace:
         for value in (mount.host, mount.container):
-            _names.path(value, f"{where}: fabric.userspace")
+            _sanitise.path(value, f"{where}: fabric.userspace")
     _choice("scheduler", cluster.scheduler, SCHEDULERS, where)
     _choice("runtime", cluster.runtime, RUNTIMES, where)
-    if cluster.runtime != "process" or cluster.image:
-        _names.image(cluster.image, f"{where}: container.image")
+    _choice("pull", cluster.pull, PULLS, where)
+    _check_slurm(cluster)
+    if cluster.runtime in ("apptainer", "pyxis") and cluster.image.startswith("/"):
+        _sanitise.path(cluster.image, f"{where}: container.image")
+    elif cluster.runtime != "process" or cluster.image:
+        _sanitise.image(cluster.image, f"{where}: container.image")
     if cluster.digest:
-        _names.image(f"image@{cluster.digest}", f"{where}: container.digest")
+        _sanitise.image(f"image@{cluster.digest}", f"{where}: container.digest")
     for what, low, high in (
         ("port", 1, 65535),
         ("gid", 0, 255),
@@ -249,6 +298,29 @@ def _check(cluster: Cluster) -> None:
             raise SpecError(
                 f"{what} is {value!r}", where=where, fix=f"Give a whole number from {low} to {high}."
             )
+
+
+def _check_slurm(cluster: Cluster) -> None:
+    """What stands in options of salloc, sbatch and srun, and what only a Slurm allocation can do."""
+    where = cluster.where
+    for what, shape in (
+        ("memory", r"\d+[KMGT]?"),
+        ("gres", r"none|[A-Za-z0-9_:.,-]+"),
+        ("numa", r"[a-z0-9=,:-]+"),
+    ):
+        value = getattr(cluster, what)
+        if value and not re.fullmatch(shape, value):
+            raise SpecError(f"{value!r} is not a value of {what}", where=where, fix="See docs/bringup.md.")
+    if cluster.output and not re.fullmatch(r"[A-Za-z0-9_./%+-]+", cluster.output):
+        raise SpecError(f"{cluster.output!r} is not a file name for Slurm", where=f"{where}: slurm.output")
+    for line in cluster.before:
+        if not line.isprintable() or not line.strip():
+            raise SpecError(f"{line!r} is not one line of a shell", where=f"{where}: container.before")
+    if cluster.scheduler != "slurm":
+        if cluster.runtime == "pyxis":
+            raise SpecError("pyxis is a plug-in of Slurm", where=where, fix='Set scheduler = "slurm".')
+        if cluster.unnamed:
+            raise SpecError("only Slurm can choose the nodes", where=where, fix="Name the four in [nodes].")
 
 
 def _choice(what: str, value: str, known: tuple[str, ...], where: str) -> None:

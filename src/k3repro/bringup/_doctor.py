@@ -11,10 +11,10 @@ from typing import Any
 
 from k3repro.bringup._cluster import Cluster, Node
 from k3repro.bringup._executors import Executor
+from k3repro.bringup._node_status import read_owners
 from k3repro.bringup._plan import Plan
 from k3repro.bringup._probe_node import NodeFacts, probe_script, read_probe
 from k3repro.bringup._up import ports_of
-from k3repro.bringup._watch import read_owners
 from k3repro.errors import MachineError
 
 GOOD, BAD, UNKNOWN, NOT_APPLICABLE = "ok", "bad", "unknown", "n/a"
@@ -114,7 +114,7 @@ def _judge(facts: NodeFacts, plan: Plan, everybody: Mapping[str, NodeFacts]) -> 
 
 def _skipped(name: str, cluster: Cluster) -> bool:
     if name == "image":
-        return cluster.runtime == "process"
+        return not cluster.detached
     return cluster.simulated and not cluster.sysroot and name in _GPU | _FABRIC
 
 

@@ -12,10 +12,10 @@ from typing import Any
 from k3repro.bringup._cluster import Cluster, Node
 from k3repro.bringup._executors import Executor, job_runs, jobs_named, make_executor, release
 from k3repro.bringup._http import get
+from k3repro.bringup._node_status import Owner, owners_script, read_owners, stop_script, summary
 from k3repro.bringup._plan import ROUTER
 from k3repro.bringup._script import tombstone
 from k3repro.bringup._state import State, StateFile
-from k3repro.bringup._watch import Owner, owners_script, read_owners, stop_script, summary
 from k3repro.errors import MachineError
 from k3repro.serve import parse_metrics
 
@@ -94,7 +94,7 @@ def _allocation_ended(state: State, cluster: Cluster, say: Say) -> None:
     Raises:
         MachineError: containers may be left.
     """
-    if cluster.runtime == "process" or not state.roles:
+    if not cluster.detached or not state.roles:
         say(f"allocation {state.job or 'of this serve'} has ended, and its processes with it")
         return
     hosts = ",".join(node.host for node in cluster.nodes)

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from k3repro.bringup._cluster import Cluster, Node
-from k3repro.bringup._names import clean_environment
 from k3repro.bringup._plan import MARK
+from k3repro.bringup._sanitise import clean_environment
 from k3repro.bringup._script import STARTED
+from k3repro.bringup._slurm import slurm_options, step_options
 from k3repro.errors import MachineError, MissingExtra
 
 _MARK = re.compile(r"[a-z0-9-]+:[a-z_]+")
@@ -38,8 +39,8 @@ class Executor(Protocol):
 
     hold: bool
 
-    async def run(self, node: Node, script: str, *, timeout_s: float = 60.0) -> Result:
-        """Run a script and wait for it.
+    async def run(self, node: Node, script: str, *, timeout_s: float = 60.0, inside: bool = False) -> Result:
+        """Run a script and wait for it; `inside` the image where the scheduler starts it.
 
         Raises:
             MachineError: the node cannot be reached, or the script took longer than `timeout_s`.
@@ -68,7 +69,7 @@ class Local:
 
     hold = False
 
-    async def run(self, node: Node, script: str, *, timeout_s: float = 60.0) -> Result:
+    async def run(self, node: Node, script: str, *, timeout_s: float = 60.0, inside: bool = False) -> Result:
         """See Executor."""
         return await _spawn(_command(""), script, node, timeout_s)
 
@@ -144,7 +145,7 @@ class Ssh:
                 f"ssh failed: {str(error) or type(error).__name__}", where=node.host, fix=fix
             ) from None
 
-    async def run(self, node: Node, script: str, *, timeout_s: float = 60.0) -> Result:
+    async def run(self, node: Node, script: str, *, timeout_s: float = 60.0, inside: bool = False) -> Result:
         """See Executor."""
         return await self._run(node, _command(""), script, timeout_s)
 
@@ -183,13 +184,14 @@ class Slurm:
     def __init__(self, cluster: Cluster, job: str, folder: Path) -> None:
         self._cluster, self._job, self._folder = cluster, job, folder
 
-    def _srun(self, node: Node, command: list[str]) -> list[str]:
+    def _srun(self, node: Node, command: list[str], *, inside: bool = False) -> list[str]:
+        command = [*(step_options(self._cluster) if inside else []), *command]
         step = ["srun", f"--jobid={self._job}", "--overlap", "--nodes=1", "--ntasks=1", "--quiet"]
         return [*step, f"--nodelist={node.host}", *command]
 
-    async def run(self, node: Node, script: str, *, timeout_s: float = 60.0) -> Result:
+    async def run(self, node: Node, script: str, *, timeout_s: float = 60.0, inside: bool = False) -> Result:
         """See Executor."""
-        return await _spawn(self._srun(node, _command("")), script, node, timeout_s)
+        return await _spawn(self._srun(node, _command(""), inside=inside), script, node, timeout_s)
 
     async def launch(self, node: Node, script: str, *, mark: str, timeout_s: float = 60.0) -> Result:
         """See Executor. The step's output goes to a file, so that it outlives this process."""
@@ -198,7 +200,7 @@ class Slurm:
             source.write(script.encode())
             source.seek(0)
             process = await asyncio.create_subprocess_exec(
-                *self._srun(node, _command(mark)), stdin=source, stdout=output, stderr=output,
+                *self._srun(node, _command(mark), inside=True), stdin=source, stdout=output, stderr=output,
                 start_new_session=True, env=clean_environment(),
             )  # fmt: skip
         end = asyncio.get_running_loop().time() + timeout_s
@@ -216,18 +218,26 @@ class Slurm:
         """Steps keep running."""
 
 
-async def allocate(cluster: Cluster, name: str) -> str:
-    """An allocation of the cluster's four nodes without a shell; its job id.
+async def hosts_of(job: str) -> list[str]:
+    """The nodes of an allocation, in Slurm's order.
+
+    Raises:
+        MachineError: Slurm does not name them.
+    """
+    said = await _slurm(["squeue", "--noheader", f"--jobs={job}", "--format=%N"])
+    listed = await _slurm(["scontrol", "show", "hostnames", said.out.strip()])
+    if listed.code or not listed.out.split():
+        raise MachineError(f"Slurm names no nodes: {_first(listed.err or said.err)}", where=job)
+    return listed.out.split()
+
+
+async def allocate(cluster: Cluster, name: str, *, gpus: int = 8) -> str:
+    """An allocation of four nodes without a shell; its job id.
 
     Raises:
         MachineError: Slurm refused.
     """
-    hosts = ",".join(node.host for node in cluster.nodes)
-    argv = ["salloc", "--no-shell", f"--job-name={name}", "--nodes=4", f"--nodelist={hosts}", "--exclusive"]
-    argv += [
-        f"--time={cluster.time_minutes}",
-        *([f"--partition={cluster.partition}"] if cluster.partition else []),
-    ]
+    argv = ["salloc", "--no-shell", f"--job-name={name}", *slurm_options(cluster, gpus=gpus)]
     result = await _slurm(argv, timeout_s=600)
     granted = re.search(r"Granted job allocation (\d+)", result.out + result.err)
     if granted is None:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from k3repro.bringup._names import hide
 from k3repro.bringup._plan import Launch, Plan, url_host
+from k3repro.bringup._sanitise import hide
 from k3repro.capacity import BlockLaw, Engine, block_law, check_startup, parse_version
 from k3repro.errors import InputError
 from k3repro.serve.lines import KvLines, parse_kv_lines

@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 
-from k3repro.bringup._names import hide
+from k3repro.bringup._sanitise import hide
 
 
 async def get(url: str, *, timeout_s: float = 5.0) -> tuple[int, str]:

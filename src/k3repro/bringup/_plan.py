@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,7 +89,9 @@ class Plan:
         commands: list[Any] = [
             [item.role, item.node.host, item.env, item.engine] for item in self.launches
         ] + [[self.router.argv]]
-        if self.cluster.runtime != "process":
+        if not self.cluster.detached and self.cluster.runtime != "process":
+            commands += [inside_image(item.engine, self, item.env) for item in self.launches]
+        if self.cluster.detached:
             commands += [container_argv(item, self, "") for item in self.launches]
         text = json.dumps(commands)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -120,11 +122,6 @@ def make_plan(recipe: Recipe, cluster: Cluster, *, router_flags: Iterable[str] |
     """
     if cluster.overrides:
         recipe = recipe.with_overrides(cluster.overrides)
-    if recipe.fabric and not cluster.simulated and recipe.fabric != cluster.fabric_kind:
-        raise SpecError(
-            f"the recipe is for {recipe.fabric} rails, the cluster has {cluster.fabric_kind}",
-            where=cluster.where,
-        )
     names = _common(recipe, cluster)
     launches = tuple(_launch(role, recipe, cluster, names) for role in ROLES)
     node = cluster.node("prefill_master")
@@ -141,7 +138,7 @@ def url_host(address: str) -> str:
 
 def _common(recipe: Recipe, cluster: Cluster) -> dict[str, Any]:
     """What a knob may name, whatever the role."""
-    layout, container = recipe.layout, cluster.runtime != "process"
+    layout, container = recipe.layout, cluster.detached
     names: dict[str, Any] = {f"port.{name}": knob.value for name, knob in recipe.sections["ports"].items()}
     for field in ("tp", "dp", "kv_dtype", "block_size", "kv_pool_bytes", "max_model_len", "max_num_seqs",
                   "max_num_batched_tokens", "gpu_memory_utilization", "heap_bytes", "cudagraph"):  # fmt: skip
@@ -167,7 +164,7 @@ def _pool_names(pool: str, recipe: Recipe, cluster: Cluster, names: Mapping[str,
     found = dict(names)
     found["pool.master"] = cluster.node(f"{pool}_master").address
     found["peer.hosts"] = ",".join(node.address for node in cluster.pool(peer))
-    cache = recipe.get("container", "cache") if cluster.runtime != "process" else f"{cluster.cache}/{pool}"
+    cache = recipe.get("container", "cache") if cluster.detached else f"{cluster.cache}/{pool}"
     found["mount.cache"] = cache
     for knob in ("all2all", "cudagraph", "kv_role"):
         found[f"pool.{knob}"] = _fill(recipe.get(f"pool.{pool}", knob), found, recipe.where)
@@ -246,23 +243,28 @@ def container_argv(launch: Launch, plan: Plan, mark: str) -> tuple[str, ...]:
     """The `docker run` of a role; `mark` labels it, so that only what was started is ever stopped."""
     cluster, recipe = plan.cluster, plan.recipe
     argv = [cluster.runtime, "run", "-d", "--name", launch.container, "--label", f"{SERVE_LABEL}={mark}"]
-    argv += [str(flag) for flag in recipe.get("container", "flags")]
+    argv += [f"--pull={cluster.pull}", *(str(flag) for flag in recipe.get("container", "flags"))]
     for host, inside, mode in _mounts(launch, plan):
         argv += ["-v", f"{host}:{inside}{mode}"]
     for name, value in launch.env:
         argv += ["-e", f"{name}={value}"]
     inside = f"{recipe.get('container', 'logs')}/vllm_{launch.role}.log"
-    image = (
-        f"{cluster.image}@{cluster.digest}" if cluster.digest and "@" not in cluster.image else cluster.image
-    )
-    return (
-        *argv,
-        "--entrypoint",
-        "/bin/sh",
-        image,
-        "-c",
-        f"exec {shlex.join(launch.engine)} > {shlex.quote(inside)} 2>&1",
-    )
+    return (*argv, "--entrypoint", "/bin/sh", image_of(cluster), "-c", engine_command(launch.engine, inside))
+
+
+def engine_command(argv: Sequence[str], log: str, before: str = "") -> str:
+    """One engine or router as a container's shell runs it: an option a line, its output in the log."""
+    return f"{before}exec {folded(argv)} \\\n  > {shlex.quote(log)} 2>&1"
+
+
+def folded(argv: Sequence[str]) -> str:
+    """Words as a shell reads them, every option with its values on a line of its own."""
+    lines: list[list[str]] = [[]]
+    for word in argv:
+        if word.startswith("-") and len(lines[-1]) > 0 and not lines[-1][-1].endswith("="):
+            lines.append([])
+        lines[-1].append(shlex.quote(word))
+    return " \\\n  ".join(" ".join(line) for line in lines)
 
 
 def _mounts(launch: Launch, plan: Plan) -> list[tuple[str, str, str]]:
@@ -275,13 +277,41 @@ def _mounts(launch: Launch, plan: Plan) -> list[tuple[str, str, str]]:
     return mounts + [(mount.host, mount.container, ":ro") for mount in cluster.userspace]
 
 
+def inside_image(argv: Sequence[str], plan: Plan, env: Iterable[tuple[str, str]] = ()) -> tuple[str, ...]:
+    """A command as a process: under numactl where asked, inside apptainer's image where that runs it."""
+    cluster = plan.cluster
+    bound = ("numactl", *(f"--{part}" for part in cluster.numa.split(";"))) if cluster.numa else ()
+    if cluster.runtime != "apptainer":
+        return (*bound, "env", *(f"{name}={value}" for name, value in env), *argv)
+    image = cluster.image if cluster.image.startswith("/") else f"docker://{image_of(cluster)}"
+    words = ["apptainer", "exec", "--rocm", "--no-home", "--writable-tmpfs"]
+    for host, inside, mode in _same_mounts(cluster):
+        words += ["--bind", f"{host}:{inside}{mode}"]
+    for name, value in env:
+        words += ["--env", f"{name}={value}"]
+    return (*bound, *words, image, *argv)
+
+
+def _same_mounts(cluster: Cluster) -> list[tuple[str, str, str]]:
+    """Folders at the same place inside and outside: what a process reads and writes has one name."""
+    folders = [(cluster.model, cluster.model, ":ro"), (cluster.logs, cluster.logs, "")]
+    mounts = [(mount.host, mount.container, ":ro") for mount in cluster.userspace]
+    return [*folders, (cluster.cache, cluster.cache, ""), *mounts]
+
+
+def image_of(cluster: Cluster) -> str:
+    """The image reference, by digest where the cluster file has one."""
+    by_digest = cluster.digest and "@" not in cluster.image
+    return f"{cluster.image}@{cluster.digest}" if by_digest else cluster.image
+
+
 def router_argv(plan: Plan) -> tuple[str, ...]:
     """The router's command: inside the prefill master's container, or as a process."""
-    if plan.cluster.runtime == "process":
+    if not plan.cluster.detached:
         return plan.router.argv
     inside = f"{plan.recipe.get('container', 'logs')}/router.log"
     container = plan.launch("prefill_master").container
     # Its pid inside the container: the router is stopped and looked for alone, before the engine beside it.
     pid = shlex.quote(f"{plan.recipe.get('container', 'logs')}/{ROUTER_PID}")
-    command = f"echo $$ > {pid}; exec {shlex.join(plan.router.argv)} > {shlex.quote(inside)} 2>&1"
+    command = engine_command(plan.router.argv, inside, f"echo $$ > {pid}; ")
     return (plan.cluster.runtime, "exec", "-d", container, "/bin/sh", "-c", command)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from k3repro.bringup._cluster import Cluster
-from k3repro.bringup._watch import owners_script
+from k3repro.bringup._node_status import owners_script
 
 _SECTION = re.compile(r"^==(\w+)==$")
 
@@ -87,7 +87,7 @@ def probe_script(cluster: Cluster, ports: Iterable[int]) -> str:
         "echo ==limits==; echo memlock $(ulimit -l)",
         "echo shm $(df -PB1 /dev/shm 2>/dev/null | awk 'NR==2 {print $2}')",
     ]  # fmt: skip
-    if cluster.runtime != "process":
+    if cluster.detached:
         template = '{{.Id}} {{join .RepoDigests " "}}'
         ask = shlex.join([cluster.runtime, "image", "inspect", "--format", template, cluster.image])
         lines.append(f"echo ==image==; {ask} 2>&1 | head -n 1")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from k3repro.bringup import _names
+from k3repro.bringup import _sanitise
 from k3repro.bringup._cluster import find_pipelines
 from k3repro.bringup._values import knob_value, layout_value
 from k3repro.errors import SpecError
@@ -28,6 +29,10 @@ SECTIONS = (
     "order",
     "memory",
 )
+
+
+_OPTIONAL = {"order": ("workload",), "transfer.extra": ("read_mode",)}
+"""Knobs that the code reads and no shipped recipe sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +101,30 @@ class Recipe:
             recipe = recipe._override(key, value)
         return recipe
 
-    def _override(self, key: str, value: Any) -> Recipe:
-        if key.startswith("layout."):
-            field = {key[7:]: layout_value(key[7:], value, self.where)}
-            return replace(self, layout=replace(self.layout, **field))
+    def _place(self, key: str) -> tuple[str, str]:
+        """Section and name of a knob. New flags and variables may be added; of other knobs there are no more.
+
+        Raises:
+            SpecError: no such section, or a knob that nothing reads.
+        """
         section = next(
             (name for name in sorted(SECTIONS, key=len, reverse=True) if key.startswith(f"{name}.")), None
         )
         if section is None:
-            raise SpecError(
-                f"no section for {key!r}", where=self.where, fix=f"Sections: {', '.join(SECTIONS)}."
-            )
+            fix = f"Sections: layout, {', '.join(SECTIONS)}."
+            raise SpecError(f"no section for {key!r}", where=self.where, fix=fix)
         name = key[len(section) + 1 :]
-        _names.no_secret(name, value, f"{self.where}: {key}")
+        known = [*self.sections.get(section, {}), *_OPTIONAL.get(section, ())]
+        if not section.startswith(("env.", "flags.", "router.flags")) and name not in known:
+            raise SpecError(f"nothing reads {key}", where=self.where, fix=_near(name, known))
+        return section, name
+
+    def _override(self, key: str, value: Any) -> Recipe:
+        if key.startswith("layout."):
+            field = {key[7:]: layout_value(key[7:], value, self.where)}
+            return replace(self, layout=replace(self.layout, **field))
+        section, name = self._place(key)
+        _sanitise.no_secret(name, value, f"{self.where}: {key}")
         value = knob_value(section, name, value, self.where)
         knobs = dict(self.sections.get(section, {}))
         if value is None:
@@ -116,6 +132,11 @@ class Recipe:
         else:
             knobs[name] = Knob(value, "overridden for this plan", "override")
         return replace(self, sections={**self.sections, section: knobs})
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+    return f"Did you mean {' or '.join(close)}?" if close else f"Known: {', '.join(known)}."
 
 
 def load_recipe(name: str, folder: Path | None = None) -> Recipe:
@@ -178,7 +199,7 @@ def _recipe(raw: dict[str, Any], where: str) -> Recipe:
 
 def _prefix(raw: Mapping[str, Any], where: str) -> str:
     """What container names begin with; it stands in commands, so it is a name itself."""
-    return _names.host_name(raw.get("container_prefix", "k3_"), f"{where}: container_prefix")
+    return _sanitise.host_name(raw.get("container_prefix", "k3_"), f"{where}: container_prefix")
 
 
 def _section(raw: Mapping[str, Any], section: str) -> Mapping[str, Any]:
@@ -197,7 +218,7 @@ def _knobs(values: Mapping[str, Any], section: str, legend: Mapping[str, str], w
             raise SpecError("a knob is { value, why, source }", where=spot)
         if entry["source"] not in legend or not entry["why"]:
             raise SpecError(f"source {entry['source']!r} or the reason is missing", where=spot)
-        _names.no_secret(name, entry["value"], spot)
+        _sanitise.no_secret(name, entry["value"], spot)
         value = knob_value(section, name, entry["value"], where)
         knobs[name] = Knob(value, entry["why"], legend[entry["source"]])
     return knobs

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from k3repro.bringup._plan import Launch, Plan
-from k3repro.bringup._rules import number, rule
+from k3repro.bringup._rule import number, rule
 from k3repro.spec import judge, model_facts
 
 _BACKENDS = ("mori_high_throughput", "mori_low_latency", "allgather_reducescatter", "naive", "pplx",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from k3repro.bringup._facts import law_of
 from k3repro.bringup._plan import Launch, Plan
-from k3repro.bringup._rules import number, rule
+from k3repro.bringup._rule import number, rule
 
 _GIB = 2**30
 _GRAPHS = ("NONE", "PIECEWISE", "FULL", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE")

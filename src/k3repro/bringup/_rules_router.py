@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from k3repro.bringup._plan import Plan
-from k3repro.bringup._rules import rule
+from k3repro.bringup._rule import rule
 
 
 def _value(plan: Plan, flag: str) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from k3repro.bringup._plan import Launch, Plan
-from k3repro.bringup._rules import number, rule
+from k3repro.bringup._rule import number, rule
 
 _FLAG = "--kv-transfer-config"
 
@@ -208,6 +208,19 @@ def _rails(plan: Plan) -> Iterator[str]:
         env = launch.variables
         if env.get("MORI_RDMA_DEVICES") != env.get("NCCL_IB_HCA") or env.get("NCCL_IB_DISABLE") == "1":
             yield f"{launch.role}: MoRI and NCCL disagree about the rails, or NCCL's are off"
+
+
+@rule(
+    "fabric-as-published",
+    "warn",
+    source="publication, System Configuration",
+    reason="Service levels, queue pairs and relaxed ordering were validated on the other adapter.",
+    fix="Check MORI_RDMA_SL, MORI_IO_SL, MORI_NUM_QP_PER_PE and the GID with `doctor`, then gate.",
+)
+def _fabric(plan: Plan) -> Iterator[str]:
+    want, have = plan.recipe.fabric, plan.cluster.fabric_kind
+    if want and have != want and not plan.cluster.simulated:
+        yield f"{plan.recipe.platform.title} was published with {want} rails, the cluster has {have}"
 
 
 @rule(

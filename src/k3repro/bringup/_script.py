@@ -7,8 +7,19 @@ from __future__ import annotations
 
 import shlex
 
-from k3repro.bringup._cluster import ROLES, Cluster
-from k3repro.bringup._plan import MARK, ROUTER, Launch, Plan, container_argv, router_argv
+from k3repro.bringup._cluster import ROLES, Cluster, Node
+from k3repro.bringup._plan import (
+    MARK,
+    ROUTER,
+    Launch,
+    Plan,
+    container_argv,
+    folded,
+    image_of,
+    inside_image,
+    router_argv,
+)
+from k3repro.bringup._slurm import slurm_options, step_options
 
 STARTED = "k3repro started"
 _START_TIME = "sed 's/.*) //' /proc/$pid/stat | cut -d' ' -f20"
@@ -37,9 +48,8 @@ def launch_script(launch: Launch, plan: Plan, serve: str, *, hold: bool = False)
     cluster, mark = plan.cluster, mark_of(serve, launch.role)
     lines = _head(plan, serve, [cluster.logs, f"{cluster.cache}/{launch.node.pool}"])
     lines += _keep(launch.log)
-    if cluster.runtime == "process":
-        env = [f"{name}={value}" for name, value in (*launch.env, (MARK, mark))]
-        argv = ["env", *env, "setsid", *launch.engine]
+    if not cluster.detached:
+        argv = ["setsid", *inside_image(launch.engine, plan, (*launch.env, (MARK, mark)))]
         return _lines(*lines, *_background(argv, launch.log, run_file(cluster, mark), hold))
     # A library that is missing on the host would be mounted as an empty folder: look before docker does.
     for mount in cluster.userspace:
@@ -53,26 +63,43 @@ def router_script(plan: Plan, serve: str, *, hold: bool = False) -> str:
     cluster = plan.cluster
     lines = [*_head(plan, serve, [cluster.logs]), *_keep(plan.router.log)]
     mark = mark_of(serve, ROUTER)
-    if cluster.runtime == "process":
-        argv = ["env", f"{MARK}={mark}", "setsid", *router_argv(plan)]
+    if not cluster.detached:
+        argv = ["setsid", *inside_image(router_argv(plan), plan, ((MARK, mark),))]
         return _lines(*lines, *_background(argv, plan.router.log, run_file(cluster, mark), hold))
-    return _lines(*lines, shlex.join(router_argv(plan)), f"echo '{STARTED}' router")
+    *words, command = router_argv(plan)
+    return _lines(
+        *lines, *_document("router", command), f'{folded(words)} "$router"', f"echo '{STARTED}' router"
+    )
 
 
 def router_help_script(cluster: Cluster) -> str:
     """Print the router's options, from where it will run."""
     ask = shlex.join([*cluster.router, "--help"])
-    if cluster.runtime != "process":
-        ask = shlex.join(
-            [cluster.runtime, "run", "--rm", "--entrypoint", "/bin/sh", cluster.image, "-c", ask]
-        )
-    return _lines(ask)
+    if cluster.runtime == "apptainer":
+        image = cluster.image if cluster.image.startswith("/") else f"docker://{image_of(cluster)}"
+        ask = shlex.join(["apptainer", "exec", image, *cluster.router, "--help"])
+    if cluster.detached:
+        pull = f"--pull={cluster.pull}"
+        words = [
+            cluster.runtime,
+            "run",
+            "--rm",
+            pull,
+            "--entrypoint",
+            "/bin/sh",
+            image_of(cluster),
+            "-c",
+            ask,
+        ]
+        ask = shlex.join(words)
+    return _lines(*cluster.before, ask)
 
 
 def _head(plan: Plan, serve: str, folders: list[str]) -> list[str]:
     stone = shlex.quote(tombstone(plan.cluster, serve))
     return [
         "set -eu",
+        *plan.cluster.before,
         f"mkdir -p -- {shlex.join(folders)}",
         f"find {shlex.quote(plan.cluster.logs)} -maxdepth 1 -name '.stopped-*' -mmin +1440 -delete",
         f"if [ -e {stone} ]; then echo 'k3repro: this serve was taken down' >&2; exit 75; fi",
@@ -86,14 +113,26 @@ def _keep(log: str) -> list[str]:
 
 
 def _background(argv: list[str], log: str, run: str, hold: bool) -> list[str]:
-    lines = [f"{shlex.join(argv)} > {shlex.quote(log)} 2>&1 < /dev/null &", "pid=$!"]
+    lines = [f"{folded(argv)} \\\n  > {shlex.quote(log)} 2>&1 < /dev/null &", "pid=$!"]
     lines += [f"start=$({_START_TIME})", f'echo "$pid $start" > {shlex.quote(run)}']
     lines.append(f'echo "{STARTED} pid=$pid start=$start"')
     return [*lines, "wait $pid || true"] if hold else lines
 
 
 def _container(argv: tuple[str, ...]) -> list[str]:
-    return [f"id=$({shlex.join(argv)})", f'echo "{STARTED} container=$id"']
+    """The host's render group goes by its number: the image need not know its name."""
+    *words, command = argv
+    return [
+        *_document("engine", command),
+        "render=$(getent group render | cut -d: -f3)",
+        f'id=$({folded(words[:2])} ${{render:+--group-add "$render"}} \\\n  {folded(words[2:])} "$engine")',
+        f'echo "{STARTED} container=$id"',
+    ]
+
+
+def _document(name: str, command: str) -> list[str]:
+    """A command in a shell variable, word for word."""
+    return [f"{name}=$(cat <<'{name.upper()}'", command, name.upper(), ")"]
 
 
 def _lines(*lines: str) -> str:
@@ -106,7 +145,8 @@ def hand_scripts(plan: Plan) -> dict[str, str]:
     for index, launch in enumerate(plan.launches, start=1):
         files[f"{index}0-{launch.role}.sh"] = f"#!/bin/sh\n{launch_script(launch, plan, 'manual')}"
     files["50-router.sh"] = f"#!/bin/sh\n{router_script(plan, 'manual')}"
-    files["run-over-ssh.sh"] = _over_ssh(plan)
+    if not plan.cluster.unnamed:
+        files["run-over-ssh.sh"] = _over_ssh(plan)
     files["serve.sbatch"] = _sbatch(plan)
     files["Dockerfile"] = dockerfile(plan)
     return files
@@ -124,12 +164,20 @@ def _wait_for_models(plan: Plan) -> list[str]:
         launch = plan.launch(role)
         url = f"http://{launch.node.address}:{launch.flag('--port')}/v1/models"
         lines += [
-            f"n=0; until curl -sf {shlex.quote(url)} | grep -q {shlex.quote(model)}; do",
+            "n=0",
+            f"until curl -sf {_url(plan, url, launch.node)} | grep -q {shlex.quote(model)}; do",
             f"  n=$((n + 1)); [ $n -lt {polls} ] || {{ echo '{role} lists no model' >&2; exit 1; }}",
             f"  sleep {plan.timing('poll_s'):g}",
             "done",
         ]
     return lines
+
+
+def _url(plan: Plan, url: str, node: Node) -> str:
+    if not plan.cluster.unnamed:
+        return shlex.quote(url)
+    chosen = f"${{nodes[{ROLES.index(node.role)}]}}"
+    return f'"{url.replace(node.address, chosen)}"'
 
 
 def _in_order(plan: Plan, start: list[str], router: str) -> list[str]:
@@ -152,35 +200,45 @@ def _over_ssh(plan: Plan) -> str:
 
 def _sbatch(plan: Plan) -> str:
     cluster = plan.cluster
-    hosts = ",".join(node.host for node in cluster.nodes)
-    options = [f"--job-name=k3repro-{cluster.name}", "--nodes=4", "--exclusive", f"--nodelist={hosts}"]
-    head = ["#!/bin/bash", *(f"#SBATCH {option}" for option in options)]
-    head.append(f"#SBATCH --time={cluster.time_minutes}")
-    head += [f"#SBATCH --partition={cluster.partition}"] if cluster.partition else []
-    hold = cluster.runtime == "process"
+    options = [f"--job-name=k3repro-{cluster.name}", f"--output={cluster.output or 'k3repro-%j.out'}"]
+    options += slurm_options(cluster, gpus=plan.recipe.platform.gpus_per_node)
+    head = ["#!/bin/bash", *(f"#SBATCH {option}" for option in options), "set -eu"]
+    if cluster.unnamed:
+        head.append('mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")')
+    hold = not cluster.detached
     body = [
-        _step(item.node.host, launch_script(item, plan, "manual", hold=hold), item.role)
+        _step(plan, item.node, launch_script(item, plan, "manual", hold=hold), item.role)
         for item in plan.launches
     ]
-    router = _step(plan.router.node.host, router_script(plan, "manual", hold=hold), ROUTER)
-    stop = [_on_exit(plan)]
-    return _lines(*head, "set -eu", *stop, *_in_order(plan, body, router), "sleep infinity")
+    router = _step(plan, plan.router.node, router_script(plan, "manual", hold=hold), ROUTER)
+    return _lines(*head, *_on_exit(plan), *_in_order(plan, body, router), "sleep infinity")
 
 
-def _on_exit(plan: Plan) -> str:
+def _on_exit(plan: Plan) -> list[str]:
     """scancel ends steps, not containers: a trap removes them, decode side first."""
-    if plan.cluster.runtime == "process":
-        return "trap 'kill $(jobs -p)' EXIT TERM INT"
-    stop = "; ".join(
-        f"srun --overlap -N1 -n1 -w {item.node.host} {plan.cluster.runtime} rm -f {item.container}"
+    if not plan.cluster.detached:
+        return ["trap 'jobs -p | xargs -r kill' EXIT TERM INT"]
+    stop = [
+        f"  srun --overlap -N1 -n1 -w {_host(plan, item.node)} {plan.cluster.runtime} rm -f {item.container}"
         for item in reversed(plan.launches)
+    ]
+    return ["stop() {", *stop, "}", "trap stop EXIT", "trap 'exit 143' TERM INT"]
+
+
+def _host(plan: Plan, node: Node) -> str:
+    return f'"${{nodes[{ROLES.index(node.role)}]}}"' if plan.cluster.unnamed else node.host
+
+
+def _step(plan: Plan, node: Node, script: str, role: str) -> str:
+    """A step of the batch script; where Slurm chose the nodes their names are put in first."""
+    end, cluster = f"END_{role.upper()}", plan.cluster
+    srun = folded(["srun", "--overlap", "-N1", "-n1", *step_options(cluster)])
+    if not cluster.unnamed:
+        return f"{srun} -w {node.host} sh -s <<'{end}' &\n{script}{end}"
+    names = " ".join(
+        f'-e "s/{item.host}/${{nodes[{number}]}}/g"' for number, item in enumerate(cluster.nodes)
     )
-    return f"trap '{stop}' EXIT; trap 'exit 143' TERM INT"
-
-
-def _step(host: str, script: str, role: str) -> str:
-    end = f"END_{role.upper()}"
-    return f"srun --overlap -N1 -n1 -w {host} sh -s <<'{end}' &\n{script}{end}"
+    return f"sed {names} <<'{end}' | {srun} -w {_host(plan, node)} sh -s &\n{script}{end}"
 
 
 def dockerfile(plan: Plan) -> str:

@@ -9,7 +9,8 @@ from importlib.resources import files
 from typing import Any
 
 from k3repro.bringup._plan import Plan
-from k3repro.bringup._rules import RULES, check_plan
+from k3repro.bringup._rule import RULES
+from k3repro.bringup._rules import check_plan
 from k3repro.spec import engine_rules
 from k3repro.store import Artifact, Column, Schema, Store, Table
 
@@ -183,8 +184,6 @@ def _steps(plan: Plan) -> list[dict[str, Any]]:
 
 def seal_rules(store: Store) -> Artifact:
     """Seal what is checked: rules, rules of engine versions, and recorded failures."""
-    from k3repro.bringup import _rules_memory, _rules_router, _rules_transfer  # noqa: F401
-
     names = ("id", "outcome", "reason", "fix", "source")
     rows = {
         "rules": [{name: getattr(item, name) for name in names} for item in RULES.values()],

@@ -13,7 +13,7 @@ from k3repro.bringup._executors import make_executor
 from k3repro.bringup._plan import Plan
 from k3repro.bringup._state import State, StateFile
 from k3repro.bringup._up import bring_up
-from k3repro.bringup._vigil import Look, Vigil
+from k3repro.bringup._watcher import Look, Watcher
 
 T = TypeVar("T")
 
@@ -75,14 +75,14 @@ def doctor(plan: Plan) -> Doctor:
 
 
 def watch_once(state: State, *, answer_s: float = 60.0) -> Look:
-    """One look of a `Vigil`, synchronous."""
+    """One look of a `Watcher`, synchronous."""
 
     async def look() -> Look:
-        vigil = Vigil(state, answer_s=answer_s)
+        watcher = Watcher(state, answer_s=answer_s)
         try:
-            return await vigil.look()
+            return await watcher.look()
         finally:
-            await vigil.close()
+            await watcher.close()
 
     return _wait(look)
 

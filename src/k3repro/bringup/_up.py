@@ -8,19 +8,15 @@ import os
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
-from k3repro.bringup._cluster import Node
+from k3repro.bringup._cluster import Cluster, Node, parse_cluster, with_hosts
 from k3repro.bringup._down import take_down
-from k3repro.bringup._executors import Executor, Result, allocate, make_executor
+from k3repro.bringup._executors import Executor, Result, allocate, hosts_of, make_executor
 from k3repro.bringup._facts import logs_script, metrics_urls, read_facts, split_logs
 from k3repro.bringup._http import canary, complete, get
-from k3repro.bringup._names import hide
-from k3repro.bringup._plan import ROUTER, Launch, Plan, make_plan, url_host
-from k3repro.bringup._router import router_flags_of
-from k3repro.bringup._script import launch_script, mark_of, router_help_script, router_script
-from k3repro.bringup._state import State, StateFile
-from k3repro.bringup._watch import (
+from k3repro.bringup._node_status import (
     RoleStatus,
     fatal_name,
     owners_script,
@@ -30,6 +26,11 @@ from k3repro.bringup._watch import (
     status_script,
     summary,
 )
+from k3repro.bringup._plan import ROUTER, Launch, Plan, make_plan, url_host
+from k3repro.bringup._router import router_flags_of
+from k3repro.bringup._sanitise import hide
+from k3repro.bringup._script import launch_script, mark_of, router_help_script, router_script
+from k3repro.bringup._state import State, StateFile
 from k3repro.errors import FindingError, MachineError
 
 Say = Callable[[str], None]
@@ -94,11 +95,24 @@ class BringUp:
         if cluster.scheduler == "slurm" and not cluster.job and not _inside_slurm():
             self.state.own_job = True
             self.note("allocate", "asking Slurm for four nodes")
-            self.state.job = await allocate(cluster, f"k3repro-{self.state.serve}")
+            gpus = self.plan.recipe.platform.gpus_per_node
+            self.state.job = await allocate(cluster, f"k3repro-{self.state.serve}", gpus=gpus)
             self.note("allocate", f"job {self.state.job}")
         elif cluster.scheduler == "slurm":
             self.state.job = cluster.job or _inside_slurm()
+        if cluster.unnamed:
+            cluster = await self._name_nodes()
         self.executor = make_executor(cluster, job=self.state.job, folder=self.file.folder)
+
+    async def _name_nodes(self) -> Cluster:
+        """The cluster with the nodes that Slurm gave, and the plan for them."""
+        text = with_hosts(self.state.cluster_text, await hosts_of(self.state.job))
+        cluster = parse_cluster(text, self.plan.cluster.where)
+        self.plan = make_plan(self.plan.recipe, replace(cluster, overrides={}))
+        self.state.cluster_text, self.state.url = text, self.plan.router.url
+        self.state.digest = self.plan.digest
+        self.note("allocate", f"nodes {', '.join(node.host for node in cluster.nodes)}")
+        return self.plan.cluster
 
     async def _probe_router(self) -> None:
         """Ask the router itself what it can do, and plan again for it.
@@ -107,7 +121,7 @@ class BringUp:
             MachineError: it cannot be asked, or lacks a flag nothing can stand in for.
         """
         cluster, node = self.plan.cluster, self.plan.router.node
-        result = await self.executor.run(node, router_help_script(cluster), timeout_s=300)
+        result = await self.executor.run(node, router_help_script(cluster), timeout_s=300, inside=True)
         flags = router_flags_of(result.out)
         if not flags:
             said = hide((result.err or result.out).strip())[-200:]

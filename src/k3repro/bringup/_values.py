@@ -105,8 +105,9 @@ def _flag(name: str, value: Any, spot: str) -> Any:
 
 def _scalar(value: Any, spot: str) -> Any:
     sound = isinstance(value, (str, bool, int)) or (isinstance(value, float) and math.isfinite(value))
-    if not sound or (isinstance(value, str) and "\0" in value):
-        raise SpecError(f"{value!r} is not a value", where=spot, fix="Give text, a number, true or false.")
+    if not sound or (isinstance(value, str) and any(mark in value for mark in "\0\n\r")):
+        fix = "Give one line of text, a number, true or false."
+        raise SpecError(f"{value!r} is not a value", where=spot, fix=fix)
     return value
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shlex
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +15,21 @@ from k3repro.bringup import (
     Plan,
     State,
     StateFile,
-    Vigil,
+    Watcher,
     bring_up,
     check_plan,
     cluster_text_of,
-    container_argv,
     hand_scripts,
     load_cluster,
     load_recipe,
     look_at,
     make_plan,
+    refuse_without_effect,
     router_argv,
     router_flags_of,
     tear_down,
 )
+from k3repro.cli._plan_view import command_of, commands, difference, knobs, summary
 from k3repro.errors import FindingError, GateFailed, MachineError, UsageError
 
 _CLUSTER = click.option(
@@ -72,7 +72,9 @@ def read_plan(
 ) -> Plan:
     """The plan of a cluster file, with the overrides of the command line."""
     loaded = load_cluster(cluster)
-    chosen = load_recipe(recipe or loaded.recipe).with_overrides(settings_of(settings))
+    base, given = load_recipe(recipe or loaded.recipe), settings_of(settings)
+    refuse_without_effect(base, {**loaded.overrides, **given}, replace(loaded, overrides={}))
+    chosen = base.with_overrides(given)
     flags = router_flags_of(Path(help_file).read_text(encoding="utf-8")) if help_file else None
     return make_plan(chosen, loaded, router_flags=flags)
 
@@ -87,17 +89,24 @@ def read_plan(
 )  # fmt: skip
 @click.option("--write", type=click.Path(file_okay=False), default=None,
               help="Write shell scripts, an sbatch file and a Dockerfile into this folder.")  # fmt: skip
+@click.option("--diff", "other", default=None, metavar="PLAN",
+              help="Only what differs from another cluster, a saved --json plan, or `recipe`.")  # fmt: skip
+@click.option(
+    "--explain", is_flag=True, help="Every knob with its reason and source, no commands."
+)
 @_JSON
 def plan(
     cluster: str, recipe: str | None, settings: tuple[str, ...], router_help: str | None, write: str | None,
-    as_json: bool,
+    other: str | None, explain: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Print the exact commands of a bring-up, in order. Nothing is run.
+    """Print a summary and the exact commands of a bring-up, in order. Nothing is run.
 
     \b
     Examples:
       k3repro bringup plan --cluster mi325x-thor2
       k3repro bringup plan --cluster my.toml --write plan/
+      k3repro bringup plan --cluster my.toml --set layout.max_num_seqs=16 --diff recipe
+      k3repro bringup plan --cluster my.toml --explain
       vllm-router --help > help.txt; k3repro bringup plan --cluster my.toml --router-help help.txt --json
     """
     made = read_plan(cluster, recipe, settings, router_help)
@@ -108,7 +117,7 @@ def plan(
 
         emit(plan_document(made))
     else:
-        _show(made)
+        _show(made, other, explain=explain)
 
 
 def _write(made: Plan, folder: Path) -> None:
@@ -120,18 +129,11 @@ def _write(made: Plan, folder: Path) -> None:
     click.echo(f"{len(hand_scripts(made))} files in {folder}", err=True)
 
 
-def _command(made: Plan, role: str) -> tuple[str, ...]:
-    launch = made.launch(role)
-    if made.cluster.runtime == "process":
-        return ("env", *(f"{name}={value}" for name, value in launch.env), *launch.engine)
-    return container_argv(launch, made, f"SERVE:{role}")
-
-
 def plan_document(made: Plan) -> dict[str, Any]:
     """The plan as `--json` prints it."""
     steps = [
         {"role": item.role, "node": item.node.host, "address": item.node.address, "log": item.log,
-         "env": item.variables, "engine": list(item.engine), "command": list(_command(made, item.role))}
+         "env": item.variables, "engine": list(item.engine), "command": list(command_of(made, item.role))}
         for item in made.launches
     ]  # fmt: skip
     router = {"node": made.router.node.host, "url": made.router.url, "command": list(router_argv(made))}
@@ -139,21 +141,24 @@ def plan_document(made: Plan) -> dict[str, Any]:
         "recipe": made.recipe.name, "cluster": made.cluster.name, "digest": made.digest, "steps": steps,
         "router": router, "substitutions": [item.as_dict() for item in made.substitutions],
         "rules": [asdict(item) for item in check_plan(made)],
-        "choices": [asdict(choice) for choice in made.recipe.choices],
+        "choices": [asdict(choice) for choice in made.recipe.choices], "knobs": knobs(made),
     }  # fmt: skip
 
 
-def _show(made: Plan) -> None:
-    click.echo(f"# {made.recipe.title} on {made.cluster.name}: workers, masters, router. Plan {made.digest}")
-    for number, launch in enumerate(made.launches, start=1):
-        click.echo(f"\n# {number}. {launch.role} on {launch.node.host} ({launch.node.address})")
-        click.echo(shlex.join(_command(made, launch.role)))
-    click.echo(f"\n# 5. router on {made.router.node.host}, for clients {made.router.url}")
-    click.echo(shlex.join(router_argv(made)))
-    for item in made.substitutions:
-        click.echo(f"# router: {item.flag} {item.value}: {item.action}")
-    for broken in check_plan(made):
-        click.echo(f"# {broken.outcome}: [{broken.id}] {broken.what}. {broken.reason} {broken.fix}")
+def _show(made: Plan, other: str | None, *, explain: bool) -> None:
+    for line in difference(made, other) if other else summary(made):
+        click.echo(line)
+    if other:
+        return
+    if explain:
+        for knob in knobs(made):
+            click.echo(f"\n{knob['section']}.{knob['name']} = {knob['value']!r}")
+            click.echo(f"  {knob['why']} ({knob['source']})")
+            if "cost" in knob:
+                click.echo(f"  measured: {knob['cost']}")
+        return
+    for line in commands(made):
+        click.echo(line)
     for choice in made.recipe.choices:
         click.echo(f"# choice: {choice.topic}: follows the {choice.follows}. {choice.why}")
 
@@ -342,18 +347,18 @@ def watch(
             f"no serve to watch: phase {phase}", where=name, fix="Start one: `k3repro bringup up`."
         )
     found = asyncio.run(
-        _watch(Vigil(state, requests=requests, silent_s=silent_s, answer_s=answer_s),
+        _watch(Watcher(state, requests=requests, silent_s=silent_s, answer_s=answer_s),
                0.0 if once else every, keep_going, as_json)
     )  # fmt: skip
     if found:
         click.get_current_context().exit(FindingError.exit_code)
 
 
-async def _watch(vigil: Vigil, every: float, keep_going: bool, as_json: bool) -> bool:
+async def _watch(watcher: Watcher, every: float, keep_going: bool, as_json: bool) -> bool:
     """Look until a finding, or once when `every` is 0; whether the last look found anything."""
     try:
         while True:
-            look = await vigil.look()
+            look = await watcher.look()
             if as_json:
                 click.echo(json.dumps(look.as_dict(), sort_keys=True, indent=None if every else 2))
             else:
@@ -362,7 +367,7 @@ async def _watch(vigil: Vigil, every: float, keep_going: bool, as_json: bool) ->
                 return bool(look.advice)
             await asyncio.sleep(every)
     finally:
-        await vigil.close()
+        await watcher.close()
 
 
 @bringup.command()

@@ -37,6 +37,13 @@ FATAL: dict[str, str] = {
     "memory-region": "RegisterRdmaMemoryRegion failed",
     "verbs-abi": "IBVERBS_PRIVATE_57 not found",
     "resources": "HSA_STATUS_ERROR_OUT_OF_RESOURCES",
+    "slots-above-state": "exceeds available Mamba cache blocks",
+    "mounted-folder": "OCI runtime create failed",
+    "fp8-prefill-query": "fp8 KV cache requires an fp8 prefill query",
+    "prefix-hit": "SSM can only have one local block",
+    "hybrid-manager": "does not support HMA but HMA is enabled",
+    "unlike-caches": "failed to convert the KV cache specs to one unified type",
+    "handshake": "NIXL transfer failure: handshake_failed",
 }
 """Names of failures and the text that gives each away in an engine's log."""
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from k3repro.bringup import Look, State, StateFile, Vigil, load_cluster
-from k3repro.bringup._vigil import health_script, read_health
+from k3repro.bringup import Look, State, StateFile, Watcher, load_cluster
+from k3repro.bringup._watcher import health_script, read_health
 from k3repro.bringup.health import Sample
 from k3repro.cli import root
 from k3repro.twin import Cluster, platform, serve_http
@@ -27,7 +27,7 @@ def state_of(port: int) -> State:
     return State("up-1", "mi325x-thor2", TEXT, "digest", "answering", url, [], 1.0, 1.0, facts=facts)
 
 
-Work = Callable[[Vigil, int], Awaitable[list[asyncio.Task[None]]]]
+Work = Callable[[Watcher, int], Awaitable[list[asyncio.Task[None]]]]
 
 
 def looks(defect: str = "", *, scale: float = 500, work: Work | None = None, **options: float) -> list[Look]:
@@ -36,13 +36,13 @@ def looks(defect: str = "", *, scale: float = 500, work: Work | None = None, **o
     async def main() -> list[Look]:
         spec = replace(platform("mi325x"), defect=defect)
         async with serve_http(Cluster(spec, 0), time_scale=scale) as (_, port):
-            vigil = Vigil(state_of(port), **{"answer_s": 5.0, **options})  # type: ignore[arg-type]
-            found = [await vigil.look()]
+            watcher = Watcher(state_of(port), **{"answer_s": 5.0, **options})  # type: ignore[arg-type]
+            found = [await watcher.look()]
             if work is not None:
-                tasks = await work(vigil, port)
-                found.append(await vigil.look())
+                tasks = await work(watcher, port)
+                found.append(await watcher.look())
                 await _stop(tasks)
-            await vigil.close()
+            await watcher.close()
         return found
 
     return asyncio.run(main())
@@ -94,7 +94,7 @@ async def _stop(tasks: list[asyncio.Task[None]]) -> None:
 
 
 def test_a_killed_wave_leaves_the_degraded_fabric() -> None:
-    async def work(vigil: Vigil, port: int) -> list[asyncio.Task[None]]:
+    async def work(watcher: Watcher, port: int) -> list[asyncio.Task[None]]:
         await _stop(await _start_some(port, 8, 0.3, 20_000))
         return []
 
@@ -106,13 +106,13 @@ def test_a_killed_wave_leaves_the_degraded_fabric() -> None:
 
 
 def test_silence_with_requests_in_flight_is_a_wedge() -> None:
-    async def work(vigil: Vigil, port: int) -> list[asyncio.Task[None]]:
+    async def work(watcher: Watcher, port: int) -> list[asyncio.Task[None]]:
         tasks = await _start_some(port, 8)
         for _ in range(4):
-            vigil.requests = False
-            await vigil.look()
+            watcher.requests = False
+            await watcher.look()
             await asyncio.sleep(0.5)
-        vigil.requests = True
+        watcher.requests = True
         return tasks
 
     last = looks("idle-stall=1", work=work, silent_s=1.2, answer_s=1.0)[-1]
@@ -120,7 +120,7 @@ def test_silence_with_requests_in_flight_is_a_wedge() -> None:
 
 
 def test_somebody_elses_work_is_left_alone() -> None:
-    async def work(vigil: Vigil, port: int) -> list[asyncio.Task[None]]:
+    async def work(watcher: Watcher, port: int) -> list[asyncio.Task[None]]:
         return await _start_some(port, 4)
 
     last = looks(work=work, scale=20)[-1]
@@ -136,12 +136,12 @@ def test_a_pool_whose_counters_went_back_was_restarted() -> None:
                 state.facts["metrics_urls"] = [
                     f"http://127.0.0.1:{port}/metrics" for port in (prefill, decode)
                 ]
-                vigil = Vigil(state, answer_s=5.0)
-                assert (await vigil.look()).ok
-                assert (await vigil.look()).ok
+                watcher = Watcher(state, answer_s=5.0)
+                assert (await watcher.look()).ok
+                assert (await watcher.look()).ok
             async with serve_http(Cluster(spec, 0), time_scale=500, port=decode):
-                look = await vigil.look()
-                await vigil.close()
+                look = await watcher.look()
+                await watcher.close()
                 return look
 
     look = asyncio.run(main())
@@ -150,8 +150,8 @@ def test_a_pool_whose_counters_went_back_was_restarted() -> None:
 
 def test_a_serve_that_is_gone() -> None:
     async def main() -> Look:
-        vigil = Vigil(state_of(9), answer_s=1.0)  # the discard port: nobody listens
-        return await vigil.look()
+        watcher = Watcher(state_of(9), answer_s=1.0)  # the discard port: nobody listens
+        return await watcher.look()
 
     assert {"pool-silent", "router-not-ready"} <= set(names(asyncio.run(main())))
 
@@ -174,10 +174,10 @@ def test_logs_and_cards_are_read_on_the_node(tmp_path: Path) -> None:
 
 
 def test_memory_of_samples_is_bounded() -> None:
-    vigil = Vigil(state_of(9), silent_s=10)
+    watcher = Watcher(state_of(9), silent_s=10)
     for second in range(1000):
-        vigil._remember(Sample(float(second), 0, 0))
-    assert len(vigil.samples) < 30 and vigil.samples[0].at_s == 0.0
+        watcher._remember(Sample(float(second), 0, 0))
+    assert len(watcher.samples) < 30 and watcher.samples[0].at_s == 0.0
 
 
 def test_the_command_says_it_and_ends_with_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

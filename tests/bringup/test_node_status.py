@@ -17,8 +17,7 @@ from pathlib import Path
 import pytest
 
 from k3repro.bringup import Cluster, Local, Owner, State, StateFile, first_errors, load_cluster, make_executor
-from k3repro.bringup._script import run_file, tombstone
-from k3repro.bringup._watch import (
+from k3repro.bringup._node_status import (
     owners_script,
     read_owners,
     read_status,
@@ -27,6 +26,7 @@ from k3repro.bringup._watch import (
     stop_script,
     summary,
 )
+from k3repro.bringup._script import run_file, tombstone
 from k3repro.errors import MachineError
 
 

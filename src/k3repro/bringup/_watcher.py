@@ -18,9 +18,9 @@ from typing import Any
 from k3repro.bringup._cluster import Cluster, Node
 from k3repro.bringup._executors import Executor, make_executor
 from k3repro.bringup._http import ask, canary, get
-from k3repro.bringup._names import hide
+from k3repro.bringup._node_status import RoleStatus, fatal_name, read_status, status_script
+from k3repro.bringup._sanitise import hide
 from k3repro.bringup._state import State, StateFile
-from k3repro.bringup._watch import RoleStatus, fatal_name, read_status, status_script
 from k3repro.bringup.health import (
     RELAUNCH,
     Advice,
@@ -35,7 +35,7 @@ from k3repro.bringup.health import (
 from k3repro.serve import Metrics, parse_metrics
 from k3repro.twin import needle_question, needle_sentence
 
-__all__ = ["Look", "Vigil", "health_script", "read_health"]
+__all__ = ["Look", "Watcher", "health_script", "read_health"]
 
 _POOLS = ("prefill", "decode")
 _EVERY_LANES = 10  # a needle per lane costs two requests each: at the first look, then now and then
@@ -99,7 +99,7 @@ def read_health(out: str) -> tuple[list[str], float | None]:
     return [line for line in lines if not line.startswith("busy ")], max(busy, default=None)
 
 
-class Vigil:
+class Watcher:
     """Looks at one serve and remembers what it saw. Close it when done."""
 
     def __init__(

@@ -71,6 +71,9 @@ def address(value: Any, where: str) -> str:
     try:
         return str(ipaddress.ip_address(value if isinstance(value, str) else ""))  # 167 is 0.0.0.167 to it
     except ValueError:
+        if isinstance(value, str) and re.fullmatch(r"[0-9.]+", value):
+            fix = "Four numbers up to 255, with dots between."
+            raise SpecError(f"{value!r} is not an IP address", where=where, fix=fix) from None
         return host_name(value, where)
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from k3repro.bringup._cluster import Cluster, Node
-from k3repro.bringup._names import hide
 from k3repro.bringup._plan import MARK, ROUTER, ROUTER_PID, SERVE_LABEL
+from k3repro.bringup._sanitise import hide
 from k3repro.bringup._script import mark_of, run_file
 from k3repro.serve.startup import FATAL
 
@@ -82,7 +82,7 @@ def status_script(cluster: Cluster, serve: str, roles: Mapping[str, str]) -> str
     lines = []
     for role, log in roles.items():
         mark, log = mark_of(serve, role), shlex.quote(log)
-        if cluster.runtime == "process":
+        if not cluster.detached:
             lines += _mine(cluster, [mark])
         lines += [
             f"echo alive {role} $({_alive(cluster, mark, role)})",
@@ -102,7 +102,7 @@ def status_script(cluster: Cluster, serve: str, roles: Mapping[str, str]) -> str
 
 
 def _alive(cluster: Cluster, mark: str, role: str) -> str:
-    if cluster.runtime == "process":
+    if not cluster.detached:
         return "mine | wc -l"
     if role == ROUTER:
         return f"{_in_router(cluster, mark.partition(':')[0], '-0')} && echo 1 || echo 0"
@@ -175,7 +175,7 @@ def owners_script(cluster: Cluster, ports: Iterable[int]) -> str:
         "  now=$(sed 's/.*) //' /proc/$pid/stat 2>/dev/null | cut -d' ' -f20)",
         '  [ "$now" = "$start" ] && echo "mark $pid ${f##*/.run-}"; done',
     ]
-    if cluster.runtime != "process":
+    if cluster.detached:
         # inspect, because docker and podman print labels of `ps` in different words.
         ask = shlex.join(
             [
@@ -244,7 +244,7 @@ def stop_script(cluster: Cluster, serve: str, roles: Sequence[str], grace_s: flo
         *_mine(cluster, marks),
         'hit() { for p in $(mine); do kill -"$1" "$p" 2>/dev/null || true; done; }',
     ]
-    if cluster.runtime != "process":
+    if cluster.detached:
         grace = max(1, round(grace_s))
         if ROUTER in roles:
             lines += _stop_router(cluster, serve, round(grace_s / 0.2))

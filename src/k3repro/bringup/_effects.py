@@ -1,0 +1,52 @@
+"""What an override changes: one that changes nothing is refused, because its writer expects something."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from k3repro.bringup._cluster import Cluster
+from k3repro.bringup._plan import Plan, make_plan
+from k3repro.bringup._recipe import Recipe
+from k3repro.bringup._rules import check_plan
+from k3repro.bringup._script import hand_scripts
+from k3repro.errors import SpecError
+
+# Read while a bring-up runs, or by rules, and in no command.
+_READ_LATER = ("order.", "memory.", "pins.")
+_INSTEAD = {
+    "layout.prefix_caching": "flags.all.--no-enable-prefix-caching = null, or --enable-prefix-caching = true",
+    "layout.engine_version": "pins.engine_version",
+    "layout.heap_bytes": "env.all.MORI_SHMEM_HEAP_SIZE",
+}
+
+
+def refuse_without_effect(recipe: Recipe, overrides: Mapping[str, Any], cluster: Cluster) -> None:
+    """Hold each override against the plan without it.
+
+    Raises:
+        SpecError: naming the override that neither a command, a script nor a rule notices.
+    """
+    whole = _fingerprint(recipe.with_overrides(overrides), cluster)
+    for key, value in overrides.items():
+        if key.startswith(_READ_LATER) or _as_before(recipe, key, value):
+            continue
+        without = {name: other for name, other in overrides.items() if name != key}
+        if _fingerprint(recipe.with_overrides(without), cluster) == whole:
+            said = f"{key} = {value!r} changes nothing in this plan"
+            fix = f"Set {_INSTEAD[key]}." if key in _INSTEAD else "Look for what reads it: `plan --explain`."
+            raise SpecError(said, where=recipe.where, fix=fix)
+
+
+def _as_before(recipe: Recipe, key: str, value: Any) -> bool:
+    """Whether the recipe has this very value: saying so again is not a mistake."""
+    if key.startswith("layout."):
+        return bool(getattr(recipe.layout, key[7:]) == value)
+    section, _, name = key.rpartition(".")
+    knob = recipe.sections.get(section, {}).get(name)
+    return knob is not None and knob.value == value
+
+
+def _fingerprint(recipe: Recipe, cluster: Cluster) -> tuple[object, ...]:
+    plan: Plan = make_plan(recipe, cluster)
+    return plan.digest, tuple(sorted(hand_scripts(plan).items())), tuple(check_plan(plan))

@@ -1,0 +1,38 @@
+"""Options of salloc, sbatch and srun for a cluster file."""
+
+from __future__ import annotations
+
+from k3repro.bringup._cluster import Cluster
+
+
+def slurm_options(cluster: Cluster, *, gpus: int = 8) -> list[str]:
+    """What salloc and sbatch are asked for: four whole nodes with their GPUs and all their memory."""
+    options = ["--nodes=4", "--exclusive", f"--mem={cluster.memory}"]
+    if cluster.gres != "none" and not (cluster.simulated and not cluster.gres):
+        options.append(f"--gres={cluster.gres or f'gpu:{gpus}'}")
+    if not cluster.unnamed:
+        options.append(f"--nodelist={','.join(node.host for node in cluster.nodes)}")
+    for name in ("account", "qos", "reservation", "partition"):
+        if value := getattr(cluster, name):
+            options.append(f"--{name}={value}")
+    return [*options, f"--time={cluster.time_minutes}"]
+
+
+def step_options(cluster: Cluster) -> list[str]:
+    """What a step that runs inside the image asks of pyxis; empty for every other runtime."""
+    if cluster.runtime != "pyxis":
+        return []
+    folders = [(cluster.model, ":ro"), (cluster.logs, ""), (cluster.cache, "")]
+    mounts = [f"{folder}:{folder}{mode}" for folder, mode in folders]
+    mounts += [f"{mount.host}:{mount.container}:ro" for mount in cluster.userspace]
+    return [
+        f"--container-image={pyxis_image(cluster)}", f"--container-mounts={','.join(mounts)}",
+        "--no-container-mount-home", "--container-writable",
+    ]  # fmt: skip
+
+
+def pyxis_image(cluster: Cluster) -> str:
+    """The image as enroot writes it: a squash file, or the registry apart by a #."""
+    first, slash, rest = cluster.image.partition("/")
+    image = f"{first}#{rest}" if slash and ("." in first or ":" in first) else cluster.image
+    return f"{image}@{cluster.digest}" if cluster.digest and not image.startswith("/") else image

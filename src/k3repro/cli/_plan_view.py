@@ -1,0 +1,162 @@
+"""How `bringup plan` shows a plan: a summary, then commands, where knobs come from, and what differs."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from k3repro.bringup import (
+    CHECKS,
+    RULES,
+    Plan,
+    check_plan,
+    container_argv,
+    folded,
+    inside_image,
+    load_cluster,
+    load_recipe,
+    make_plan,
+    router_argv,
+)
+from k3repro.budget import candidate, checkpoint_of_model, weights_of
+from k3repro.errors import UsageError
+from k3repro.store import Store
+from k3repro.units import GIB, format_decimal
+
+
+def command_of(made: Plan, role: str) -> tuple[str, ...]:
+    """The words that start a role."""
+    launch = made.launch(role)
+    if not made.cluster.detached:
+        return inside_image(launch.engine, made, launch.env)
+    return container_argv(launch, made, f"SERVE:{role}")
+
+
+def summary(made: Plan) -> Iterator[str]:
+    """Nodes, roles, layout, memory, what is checked, how long it takes, and what speaks against it."""
+    cluster, layout = made.cluster, made.recipe.layout
+    lanes = made.recipe.platform.gpus_per_node // layout.tp
+    yield f"{made.recipe.title} on {cluster.name}, plan {made.digest}"
+    for number, launch in enumerate(made.launches, start=1):
+        first = 0 if launch.node.master else lanes
+        place = f"{launch.node.host} ({launch.node.address})"
+        yield f"  {number}. {launch.role:15} lanes {first} to {first + lanes - 1} on {place}"
+    yield f"  5. {'router':15} on {made.router.node.host}, for clients {made.router.url}"
+    yield (
+        f"layout per pool: TP{layout.tp} x DP{layout.dp}, EP{layout.tp * layout.dp}; "
+        f"{layout.max_num_seqs} slots a lane, requests up to {layout.max_model_len:,} tokens"
+    )
+    yield from _memory(made)
+    how = f"{cluster.scheduler}, {cluster.runtime}"
+    yield f"started through {how}; logs in {cluster.logs} on every node"
+    yield f"checked: {len(RULES)} rules now, {len(CHECKS)} checks a node by `doctor`, the gate in `up`"
+    order = {name: made.timing(name) / 60 for name in ("ready_s", "register_s", "answer_s")}
+    yield (
+        f"time: `up` waits at most {order['ready_s']:g} min for models, {order['register_s']:g} for routing, "
+        f"{order['answer_s']:g} for the first answer"
+    )
+    broken = check_plan(made)
+    for outcome in ("deny", "substitutes", "warn"):
+        for item in (item for item in broken if item.outcome == outcome):
+            yield f"{outcome}: [{item.id}] {item.what}. {item.reason} {item.fix}"
+    yield from (f"router: {item.flag} {item.value}: {item.action}" for item in made.substitutions)
+
+
+def _memory(made: Plan) -> Iterator[str]:
+    """What a GPU holds, from the model's shapes and the layout."""
+    recipe, layout = made.recipe, made.recipe.layout
+    weights = weights_of(checkpoint_of_model(recipe.model).inventory, recipe.model, platform=recipe.platform)
+    heap = layout.heap_bytes or 0
+    plan = candidate(
+        recipe.model, (weights,), recipe.platform, layout.decode_nodes, layout.tp, heap=heap, overhead=0
+    )
+    parts = {"experts": plan.experts_resident, "dense": plan.dense_low, "heap": heap}
+    parts["KV pool"] = layout.kv_pool_bytes
+    left = plan.hbm - sum(parts.values())
+    told = ", ".join(f"{name} {format_decimal(size / GIB, 1)}" for name, size in parts.items())
+    yield (
+        f"GiB per GPU: {told}; {format_decimal(left / GIB, 1)} of {format_decimal(plan.hbm / GIB, 1)} left "
+        "for activations, graphs and tensors kept whole"
+    )
+
+
+def commands(made: Plan) -> Iterator[str]:
+    """Every command, an option a line."""
+    for number, launch in enumerate(made.launches, start=1):
+        yield f"\n# {number}. {launch.role} on {launch.node.host} ({launch.node.address})"
+        yield folded(command_of(made, launch.role))
+    yield f"\n# 5. router on {made.router.node.host}"
+    yield folded(router_argv(made))
+
+
+def knobs(made: Plan) -> list[dict[str, Any]]:
+    """Every variable and flag: value, reason, source and, where this project measured it, its cost."""
+    costs = measured_costs()
+    return [
+        {"section": section, "name": name, "value": knob.value, "why": knob.why, "source": knob.source}
+        | ({"cost": costs[name]} if name in costs else {})
+        for section, values in made.recipe.sections.items()
+        for name, knob in values.items()
+    ]  # fmt: skip
+
+
+def measured_costs() -> dict[str, str]:
+    """What this project measured of a knob, by its name; nothing where no such artifact is at hand."""
+    try:
+        found = [item for item in Store().artifacts() if item.name == "kv-splits"]
+        rows = found[-1].rows("cells") if found else []
+    except Exception:
+        return {}
+    pairs = {row.get("context"): row for row in rows}
+    if not pairs:
+        return {}
+    row = pairs[max(pairs)]
+    said = ", ".join(f"{name} {value}" for name, value in row.items() if isinstance(value, (int, float)))
+    return {"K3_MLA_SINGLE_SPLIT": f"{said} (artifact {found[-1].seal[:12]}, {found[-1].tier})"}
+
+
+def words_of(made: Plan) -> dict[str, list[str]]:
+    """Role -> its command, an option a line: what two plans are compared by."""
+    roles = {item.role: folded(command_of(made, item.role)) for item in made.launches}
+    roles["router"] = folded(router_argv(made))
+    return {role: text.split("\n") for role, text in roles.items()}
+
+
+def difference(made: Plan, other: str) -> Iterator[str]:
+    """How a plan differs from another: a cluster file or name, a plan saved with --json, or "recipe".
+
+    Raises:
+        UsageError: nothing of these.
+    """
+    theirs = _other(made, other)
+    same = True
+    for role, lines in words_of(made).items():
+        changes = [
+            line for line in difflib.unified_diff(theirs.get(role, []), lines, lineterm="", n=0)
+            if not line.startswith(("---", "+++", "@@"))
+        ]  # fmt: skip
+        if changes:
+            same = False
+            yield f"# {role}"
+            yield from changes
+    if same:
+        yield "no difference in any command"
+
+
+def _other(made: Plan, other: str) -> dict[str, list[str]]:
+    if other == "recipe":
+        return words_of(make_plan(load_recipe(made.recipe.name), replace(made.cluster, overrides={})))
+    if other.endswith(".json"):
+        try:
+            saved = json.loads(Path(other).read_text(encoding="utf-8"))
+            steps = [(step["role"], step["command"]) for step in saved["steps"]]
+            steps.append(("router", saved["router"]["command"]))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UsageError(f"{other} is not a plan saved with --json: {error}") from None
+        return {role: folded(words).split("\n") for role, words in steps}
+    loaded = load_cluster(other)
+    return words_of(make_plan(load_recipe(loaded.recipe), loaded))
