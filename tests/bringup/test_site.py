@@ -241,3 +241,37 @@ def test_a_thousand_random_cluster_files_are_plans_or_one_line() -> None:
 def test_every_runtime_and_scheduler_gives_a_plan() -> None:
     for name, text in itertools.product(("docker", "podman", "apptainer", "process"), (SSH, SLURM)):
         assert scripts(runtime(name, text))["50-router.sh"]
+
+
+def plan(*arguments: str) -> str:
+    result = CliRunner().invoke(root, ["bringup", "plan", "--cluster", "mi300x-cx7", *arguments])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_a_plan_begins_with_its_summary() -> None:
+    said = plan()
+    head = said[: said.index("\n# 1. ")]
+    words = ["lanes 4 to 7 on pw", "TP2 x DP8, EP16", "GiB per GPU: experts 89.1", "KV pool 12.1"]
+    words += ["rules now", "time:"]
+    assert all(word in head for word in words) and "warn: [image-by-digest]" in head
+    assert " \\\n  --kv-cache-dtype fp8 \\\n" in said and max(map(len, said.splitlines())) < 700
+
+
+def test_a_plan_is_compared_with_another(tmp_path: Path) -> None:
+    changed = plan("--set", "layout.max_num_seqs=16", "--diff", "recipe")
+    assert {line for line in changed.splitlines() if line.startswith(("+", "-"))} >= {
+        "-  --max-num-seqs 8 \\", "+  --max-num-seqs 16 \\",
+    }  # fmt: skip
+    assert "no difference" in plan("--diff", "recipe")
+    saved = tmp_path / "plan.json"
+    saved.write_text(plan("--json"))
+    assert "no difference" in plan("--diff", str(saved))
+    assert "+  --kv-cache-memory-bytes 13000000000" in plan("--diff", "mi325x-thor2")
+
+
+def test_every_variable_says_why_and_who_says_so() -> None:
+    said = plan("--explain")
+    for launch in make_plan(load_recipe("kimi-k3-mi300x"), parse_cluster(SLURM, "c.toml")).launches:
+        assert all(f".{name} = " in said for name in launch.variables)
+    assert "Gate again when it is turned off" in said

@@ -23,7 +23,7 @@ from k3repro.bringup import (
     router_argv,
 )
 from k3repro.budget import candidate, checkpoint_of_model, weights_of
-from k3repro.errors import UsageError
+from k3repro.errors import StoreError, UsageError
 from k3repro.store import Store
 from k3repro.units import GIB, format_decimal
 
@@ -107,16 +107,15 @@ def knobs(made: Plan) -> list[dict[str, Any]]:
 def measured_costs() -> dict[str, str]:
     """What this project measured of a knob, by its name; nothing where no such artifact is at hand."""
     try:
-        found = [item for item in Store().artifacts() if item.name == "kv-splits"]
-        rows = found[-1].rows("cells") if found else []
-    except Exception:
+        laws = [item for item in Store().artifacts() if item.name == "decode-law"]
+    except StoreError:
         return {}
-    pairs = {row.get("context"): row for row in rows}
-    if not pairs:
-        return {}
-    row = pairs[max(pairs)]
-    said = ", ".join(f"{name} {value}" for name, value in row.items() if isinstance(value, (int, float)))
-    return {"K3_MLA_SINGLE_SPLIT": f"{said} (artifact {found[-1].seal[:12]}, {found[-1].tier})"}
+    said = [
+        f"{row['configuration']}: {1e6 * row['slope_s_per_token']:.3g} us a resident token over "
+        f"{row['serves']} serves ({law.tier}, {law.seal[:12]})"
+        for law in laws for row in law.rows("law") if row["slope_s_per_token"] is not None
+    ]  # fmt: skip
+    return {"K3_MLA_SINGLE_SPLIT": "time between tokens grows by " + "; ".join(said)} if said else {}
 
 
 def words_of(made: Plan) -> dict[str, list[str]]:
