@@ -89,7 +89,7 @@ def make_tree(
     """Everything of a site but its manifest, unverified: the folder, and what it shipped of which sources."""
     say("rendering pages")
     shipped = Shipped()
-    pages, notebooks, generated = _render(site, sources, shipped)
+    pages, notebooks = _render(site, sources, shipped)
     docs: dict[str, bytes | str] = {**pages, **_mkdocs.asset_files(site)}
     if sql:
         shipped.seals.update(sources.artifacts)
@@ -99,7 +99,7 @@ def make_tree(
     heads = store.heads()
     _files.write_changed(
         site.generated / "mkdocs.yml",
-        _mkdocs.configuration(site, [page for page in pages if page not in generated], notebooks, heads),
+        _mkdocs.configuration(site, list(pages), notebooks, heads),
     )
     say("running mkdocs")
     staging, beside = site.generated / "staging", site.generated / "beside"
@@ -156,17 +156,12 @@ def _inside(store: Store, artifact: Any) -> str:
     return f"artifacts/{artifact.path.resolve().relative_to(store.root.resolve()).as_posix()}"
 
 
-def _render(
-    site: Site, sources: Sources, shipped: Shipped
-) -> tuple[dict[str, str], dict[str, str], set[str]]:
-    """Pages by name, titles of notebooks, and the pages that rows made: too many for the navigation."""
+def _render(site: Site, sources: Sources, shipped: Shipped) -> tuple[dict[str, str], dict[str, str]]:
+    """Pages by name, and titles of notebooks."""
     pages: dict[str, str] = {}
-    generated: set[str] = set()
     for item in instances(site.templates(), sources):
         page = Page(item.name, site, sources, shipped, template=item.template, row=item.row)
         pages[item.name] = render_page(page, item.text)
-        if item.row is not None:
-            generated.add(item.name)
     titles: dict[str, str] = {}
     for name, (title, text) in notebook_pages(
         site, sources, shipped, lambda n: load_figure(site.figures, n)
@@ -176,7 +171,7 @@ def _render(
     for name, title in titles.items():
         if title in repeated:  # one notebook, several targets
             titles[name] = f"{title}: {name.rsplit('/', 1)[-1].removesuffix('.md')}"
-    return pages, titles, generated
+    return pages, titles
 
 
 def _finish(staging: Path) -> None:

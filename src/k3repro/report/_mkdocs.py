@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -91,16 +92,13 @@ def configuration(
     path = site.root / "mkdocs.yml"
     try:
         config: dict[str, Any] = yaml.safe_load(path.read_text("utf-8"))
-        nav = [entry for item in config["nav"] if (entry := _existing(item, set(pages)))]
+        left = dict.fromkeys(pages)
+        nav = [entry for item in config["nav"] for entry in _existing(item, left, notebooks)]
     except (yaml.YAMLError, KeyError, TypeError) as error:
         raise InputError(
             f"cannot be read: {error!r}", where=str(path), fix="It needs site_name and nav."
         ) from None
-    named = set(_named(nav))
-    rest: list[Any] = [page for page in pages if page not in named and page not in notebooks]
-    if notebooks:
-        rest.append({"Notebooks": [{title: page} for page, title in sorted(notebooks.items())]})
-    config["nav"] = nav + rest
+    config["nav"] = nav + list(left)
     config["docs_dir"], config["use_directory_urls"] = "docs", False
     config["theme"]["custom_dir"] = str(site.root / "overrides")
     config.setdefault("extra", {})["k3_heads"] = list(heads)
@@ -110,22 +108,22 @@ def configuration(
     return text
 
 
-def _existing(item: Any, pages: set[str]) -> Any:
+def _existing(item: Any, left: dict[str, None], titles: Mapping[str, str]) -> list[Any]:
+    """An entry of the navigation as far as its pages exist, which are then no longer `left`.
+
+    `folder/*` stands for every page below a folder that no entry before took.
+    """
     if isinstance(item, str):
-        return item if item in pages else None
+        found = [page for page in left if fnmatchcase(page, item)]
+        for page in found:
+            del left[page]
+        return [{titles[page]: page} if page in titles else page for page in found]
     title, target = next(iter(item.items()))
+    entries = [target] if isinstance(target, str) else target
+    children = [child for entry in entries for child in _existing(entry, left, titles)]
     if isinstance(target, str):
-        return item if target in pages else None
-    children = [child for entry in target if (child := _existing(entry, pages))]
-    return {title: children} if children else None
-
-
-def _named(nav: Sequence[Any]) -> list[str]:
-    found: list[str] = []
-    for item in nav:
-        target = item if isinstance(item, str) else next(iter(item.values()))
-        found += [target] if isinstance(target, str) else _named(target)
-    return found
+        return [{title: page} for page in children]
+    return [{title: children}] if children else []
 
 
 def run_mkdocs(folder: Path, target: Path, meanwhile: Callable[[], T]) -> T:

@@ -7,6 +7,7 @@
   const root = here + "../../";
   const form = make("form", null, { className: "k3-search", autocomplete: "off" });
   form.setAttribute("role", "search");
+  form.setAttribute("aria-label", "Report");
   const field = make("input", null, { type: "search", placeholder: "Search", spellcheck: false });
   field.setAttribute("aria-label", "Search the report");
   field.setAttribute("aria-keyshortcuts", "/");
