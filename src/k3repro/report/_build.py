@@ -20,6 +20,7 @@ from k3repro.report._each import instances
 from k3repro.report._engine import engine_files
 from k3repro.report._evidence import vouched
 from k3repro.report._figures import load_figure
+from k3repro.report._glossary import Term, load_glossary, mark_terms
 from k3repro.report._inputs import inputs_digest
 from k3repro.report._markup import canonical_json
 from k3repro.report._names import load_grammar
@@ -110,7 +111,7 @@ def make_tree(
         _ship(beside, site, store, sources, shipped)
 
     _mkdocs.run_mkdocs(site.generated, staging, ship)
-    _finish(staging)
+    _finish(staging, load_glossary(site.root, sources.grammar))
     _files.write_changed(staging / INDEX, index_of(staging))
     _files.move_into(beside, staging)
     return staging, (sources, shipped.seals)
@@ -174,7 +175,7 @@ def _render(site: Site, sources: Sources, shipped: Shipped) -> tuple[dict[str, s
     return pages, titles
 
 
-def _finish(staging: Path) -> None:
+def _finish(staging: Path, terms: list[Term]) -> None:
     for name in _mkdocs.UNWANTED:
         (staging / name).unlink(missing_ok=True)
     for path in sorted(staging.rglob("*.map")):
@@ -182,7 +183,7 @@ def _finish(staging: Path) -> None:
     shutil.rmtree(staging / "search", ignore_errors=True)
     for path in sorted(staging.rglob("*")):
         if path.suffix == ".html":
-            path.write_text(_mkdocs.finish_html(path.read_text("utf-8")), "utf-8")
+            path.write_text(mark_terms(_mkdocs.finish_html(path.read_text("utf-8")), terms), "utf-8")
         path.chmod(0o755 if path.is_dir() else 0o644)
 
 

@@ -17,6 +17,7 @@ from k3repro.report._calculator import calculator_html
 from k3repro.report._csv import rows_csv
 from k3repro.report._evidence import confirmations
 from k3repro.report._figures import Drawer, empty_html, figure_columns, figure_html, load_figure
+from k3repro.report._glossary import glossary_html, load_glossary
 from k3repro.report._journey import steps_html
 from k3repro.report._markup import attributes, escape, printable, sha256
 from k3repro.report._site import Site
@@ -222,6 +223,10 @@ class Page:
         lines = "".join(self.sources.withdrawn.values())
         return self._block(f"<ul>{lines}</ul>") if lines else "Nothing was withdrawn so far."
 
+    def glossary(self) -> str:
+        """Every term of `site/glossary.toml`."""
+        return self._block(glossary_html(load_glossary(self.site.root, self.sources.grammar)))
+
     def downloads(self, query: str) -> str:
         """Links to the rows and to the SQL of a query."""
         return (
@@ -273,7 +278,7 @@ def render_page(page: Page, template: str) -> str:
         undefined=jinja2.StrictUndefined, autoescape=False, keep_trailing_newline=True
     )
     names = ("value", "table", "tree", "rows", "figure", "journey", "relation", "source", "sql", "exists",
-             "withdrawn", "calculator")  # fmt: skip
+             "withdrawn", "calculator", "glossary")  # fmt: skip
     source = page.template or f"site/pages/{page.name}"
     functions: dict[str, Any] = {name: getattr(page, name) for name in names}
     try:

@@ -1,7 +1,7 @@
-"""The search index: titles, headings and prose of the built pages, as one script that works from disk.
+"""The search index: titles, headings, prose, numbers, tables, claims and terms of the built pages, as one script
+that works from disk.
 
-Taken from the pages themselves, so that the verifier can take it again and compare. What is bound (values,
-cells, code, drawings) is left out: a number is found on its page, where its card is, not among results.
+Taken from the pages themselves, so that the verifier can take it again and compare.
 """
 
 from __future__ import annotations
@@ -19,32 +19,52 @@ INDEX = "search/index.js"
 _HEADINGS = frozenset({"h1", "h2", "h3", "h4"})
 _PROSE = frozenset({"p", "li", "dt", "dd", "figcaption", "caption", "blockquote"})
 _LEFT_OUT = frozenset({"data", "output", "script", "svg", "pre", "code", "table", "form", "style", "ul"})
-_LONGEST = 600  # characters of prose a section gives
+_LONGEST = 700  # characters of prose a section gives
+PAGE, SECTION, TABLE, CLAIM, TERM = range(5)  # in what order equal matches stand
 
 
-def page_entries(name: str, root: Any) -> list[list[str]]:
-    """`[address, title, heading, prose]` of every section and named block of a page, in reading order."""
+def page_entries(name: str, root: Any) -> list[list[Any]]:
+    """`[kind, address, title, heading, prose]` of the page, its sections, tables, claims and terms, in order."""
     article = next(iter(root.xpath("//article")), None)
     if article is None:
         return []
     title = next((_text(head) for head in article.iter("h1")), name)
-    sections: list[tuple[str, str, list[str]]] = [(name, "", [])]
+    about = " ".join(root.xpath("//meta[@name='description']/@content"))
+    sections: list[tuple[int, str, str, list[str]]] = [(PAGE, name, "", [about])]
     for element in article.iter():
         if not isinstance(element.tag, str):
             continue
         if element.tag in _HEADINGS:
             anchor = element.get("id")
             if element.tag != "h1":
-                sections.append((f"{name}#{anchor}" if anchor else name, _text(element), []))
+                sections.append((SECTION, f"{name}#{anchor}" if anchor else name, _text(element), []))
         elif element.tag in _PROSE and not _is_chrome(element) and not _inside(element, article):
-            sections[-1][2].append(_text(element))
-    found = [[address, title, heading, _shortened(" ".join(prose))] for address, heading, prose in sections]
-    return found + [
-        [f"{name}#{block.get('id')}", title, _block_name(block), ""] for block in _blocks(article)
+            sections[-1][3].append(_text(element))
+    found = [
+        [kind, address, title, heading, _shortened(" ".join(prose))]
+        for kind, address, heading, prose in sections
     ]
+    return found + [[kind, f"{name}#{ident}", title, *texts] for kind, ident, *texts in _parts(article)]
 
 
-def index_text(entries: Mapping[str, list[list[str]]]) -> str:
+def _parts(article: Any) -> Iterator[tuple[Any, ...]]:
+    """Kind, anchor, heading and prose of what has an anchor of its own."""
+    for table in article.xpath(".//table[@data-query]"):
+        holder = table.xpath("ancestor::*[@id][1]")
+        captions = table.xpath(".//*[@class='k3-caption']")
+        if holder and captions:
+            cells = dict.fromkeys(_plain(cell) for cell in table.xpath(".//tbody//td"))
+            yield TABLE, holder[0].get("id"), _plain(captions[0]), _shortened(" ".join(filter(None, cells)))
+    for block in article.xpath(".//div[@class='k3-block'][@id]"):
+        head = block.xpath("./ul/li[1]/span")
+        texts = {span.get("data-column"): _plain(span) for span in head}
+        heading = texts.get("about") or texts.get("name") or str(block.get("id"))
+        yield CLAIM, block.get("id"), heading, " ".join(text for text in texts.values() if text != heading)
+    for term in article.xpath(".//dl[@class='k3-glossary']/dt[@id]"):
+        yield TERM, term.get("id"), _plain(term), _plain(term.getnext())
+
+
+def index_text(entries: Mapping[str, list[list[Any]]]) -> str:
     """The script that ships: one assignment, the same bytes for the same pages."""
     rows = [entry for name in sorted(entries) for entry in entries[name]]
     return f"window.k3Search={script_json(rows)};\n"
@@ -75,14 +95,8 @@ def _inside(element: Any, article: Any) -> bool:
     return False
 
 
-def _blocks(article: Any) -> Iterator[Any]:
-    yield from article.xpath(".//div[@class='k3-block'][@id]")
-
-
-def _block_name(block: Any) -> str:
-    """The name that a block shows first: its code, without what is bound to a number."""
-    names = block.xpath(".//span[@data-column='name']")
-    return " ".join(names[0].text_content().split()) if names else str(block.get("id"))
+def _plain(element: Any) -> str:
+    return " ".join(element.text_content().split())
 
 
 def _text(element: Any) -> str:
@@ -97,7 +111,7 @@ def _pieces(element: Any) -> Iterator[str]:
             if child.tag not in _LEFT_OUT or listed:
                 yield from _pieces(child)
             else:
-                yield " … " if child.tag in {"data", "output"} else " "
+                yield child.text_content() if child.tag == "data" else " "
         yield child.tail or ""
 
 

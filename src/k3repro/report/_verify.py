@@ -39,7 +39,7 @@ class Outcome:
     values: int = 0
     seals: set[str] = field(default_factory=set)
     quoted: set[str] = field(default_factory=set)
-    entries: dict[str, list[list[str]]] = field(default_factory=dict)  # of the search, by page
+    entries: dict[str, list[list[Any]]] = field(default_factory=dict)  # of the search, by page
     behind: dict[str, str] = field(default_factory=dict)  # data files of pages, as they should be
 
     @property
@@ -153,7 +153,7 @@ def _same(path: Path, text: str) -> bool:
     return path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data
 
 
-def _check_index(root: Path, entries: dict[str, list[list[str]]]) -> list[Finding]:
+def _check_index(root: Path, entries: dict[str, list[list[Any]]]) -> list[Finding]:
     """The search index against the text of the pages that were checked."""
     path = root / INDEX
     if path.is_file() and path.read_text("utf-8", "replace") == index_text(entries):
