@@ -8,7 +8,7 @@ every law as it is stored (`assets/k3-law.js`); outside a law's calibrated range
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from k3repro.errors import GateFailed, InputError
@@ -30,10 +30,13 @@ _INPUTS = (
     ("reply", "Reply length", "tokens", "default_reply", False),
     ("pool_bytes", "KV pool of a GPU", "bytes", "pool_bytes", False),
     ("slots", "Slots of a decode pool", "requests", "slots", False),
-    ("latency", "A request may take", "s", "", True),
+    ("latency", "Latency limit", "s", "", True),
     ("price", "Price of a node-hour", "currency of your choice", "", True),
 )
 # name, label, unit, the columns that it rests on
+# What stands open; the rest is folded.
+_ASKED_FIRST = ("platform", "context", "concurrency")
+_SAID_FIRST = ("verdict", "nodes", "binds", "reasons")
 _ANSWERS = (
     ("verdict", "Does it hold?", "", ("law", "max_model_len", "wall")),
     ("effective", "Requests that fit a decode pool", "", ("law", "slots", "max_model_len")),
@@ -70,11 +73,11 @@ def calculator_html(sources: Sources, query: str) -> str:
         )
     if bare := next((d for *_, d, free in _INPUTS if d and not free and result.rows[0][d] is None), ""):
         raise InputError(f"the first row has no {bare}", where=place, fix="A form opens with an answer.")
-    fields = "".join(_choice(result.rows, name, result.query.column(name).label) for name in _CHOICES)
-    fields += "".join(_input(result.rows[0], *entry) for entry in _INPUTS)
-    answers = "".join(
-        _answer(sources, result.rows, result.query.columns, place, *entry) for entry in _ANSWERS
-    )
+    fields = {name: _choice(result.rows, name, result.query.column(name).label) for name in _CHOICES}
+    fields |= {entry[0]: _input(result.rows[0], *entry) for entry in _INPUTS}
+    answers = {
+        entry[0]: _answer(sources, result.rows, result.query.columns, place, *entry) for entry in _ANSWERS
+    }
     laws = script_json(_data(result.rows, place))
     pairs: dict[str, object] = {
         "class": "k3-calculator",
@@ -83,11 +86,23 @@ def calculator_html(sources: Sources, query: str) -> str:
         "autocomplete": "off",
     }
     return (
-        f"<form{attributes(pairs)}><p>Answers need scripts.</p>"
-        f"<fieldset><legend>What you ask for</legend>{fields}</fieldset>"
-        f'<dl aria-label="What follows">{answers}</dl>'
+        f"<form{attributes(pairs)}><p>Answers need scripts; without them, k3repro capacity size answers in a "
+        "terminal.</p>"
+        f"<fieldset><legend>Your workload</legend>{_folded(fields, _ASKED_FIRST, 'More to set')}</fieldset>"
+        f'<div class="k3-answers">{_folded(answers, _SAID_FIRST, "More answers", "dl")}</div>'
         f'<script type="application/json" class="k3-laws">{laws}</script></form>'
     )
+
+
+def _folded(parts: Mapping[str, str], first: Sequence[str], more: str, tag: str = "") -> str:
+    """The parts that stand open, and the others in a fold."""
+
+    def group(names: Iterable[str]) -> str:
+        inner = "".join(parts[name] for name in names)
+        return f"<{tag}>{inner}</{tag}>" if tag else inner
+
+    rest = group(name for name in parts if name not in first)
+    return f"{group(first)}<details><summary>{more}</summary>{rest}</details>"
 
 
 def _data(rows: Sequence[Mapping[str, Any]], place: str) -> list[dict[str, Any]]:

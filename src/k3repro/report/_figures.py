@@ -260,24 +260,31 @@ def figure_html(
     steps: str = "",
     data_link: str = "",
     base: str = "",
+    small: bool = False,
 ) -> str:
     """`<figure>`: static drawing, specification for the live chart, caption, and the rows as a table.
 
     steps: the list of a journey, which stands between drawing and caption.
+    small: the drawing alone; its rows stand on the page that a card leads to.
     """
     result = sources.result(query)
     if not result.select(where):
         return empty_html(result.query.empty, caption)
     spec = draw(sources, name, query, drawer, where, description, switches)
+    ident = block_id("f", query, where, name)
+    drawing = (
+        f'<div class="k3-chart"><div class="k3-static">{one_line(svg_of(spec))}</div></div>\n'
+        f'<script type="application/json" class="k3-spec">{script_json(spec)}</script>\n'
+    )
+    if small:
+        kind = {"class": "k3-figure k3-mini", "id": ident, "data-query": query, "data-figure": name}
+        return f"<figure{attributes(dict(kind))}>\n{drawing}</figure>"
     columns = figure_columns(result, where)
     table = table_html(sources, query, where=where, columns=columns, base=base).replace("{caption}", "")
-    ident = block_id("f", query, where, name)
     kind = "k3-figure k3-journey" if steps else "k3-figure"
     pairs: dict[str, object] = {"class": kind, "id": ident, "data-query": query, "data-figure": name}
     return (
-        f"<figure{attributes(pairs)}>\n"
-        f'<div class="k3-chart"><div class="k3-static">{one_line(svg_of(spec))}</div></div>\n'
-        f'<script type="application/json" class="k3-spec">{script_json(spec)}</script>\n'
+        f"<figure{attributes(pairs)}>\n{drawing}"
         f"{steps}<figcaption>{caption}</figcaption>\n"
         f'<details class="k3-rows"><summary>The rows of this figure</summary>\n'
         f'<div class="k3-scroll">{table}</div>{data_link}</details>\n</figure>'

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import jinja2
 
-from k3repro.errors import InputError, K3Error
+from k3repro.errors import GateFailed, InputError, K3Error
 from k3repro.report._behind import behind_name, behind_text, queries_in, result_seals
 from k3repro.report._calculator import calculator_html
 from k3repro.report._csv import rows_csv
@@ -22,7 +22,7 @@ from k3repro.report._journey import steps_html
 from k3repro.report._markup import attributes, escape, printable, sha256
 from k3repro.report._site import Site
 from k3repro.report._sources import Sources
-from k3repro.report._tables import block_id, further_rows, table_html
+from k3repro.report._tables import block_id, citation_badges, further_rows, table_html
 from k3repro.report._tree import further_nodes, tree_html
 from k3repro.report._values import badge, relation_badge, value_html
 
@@ -178,6 +178,42 @@ class Page:
         """`{{ calculator("calculator") }}`, alone on its line: a form answered live."""
         return self._block(self._use(query, lambda: calculator_html(self.sources, query)))
 
+    def finding(
+        self,
+        query: str,
+        title: str,
+        says: Mapping[str, str],
+        why: str,
+        link: str,
+        more: str,
+        figure: str,
+        description: str,
+    ) -> str:
+        """A card of the front page: two or three values, a small drawing, why it matters, where it leads.
+
+        The query returns the rows that are drawn and a column `holds`: what makes the sentence true.
+
+        Raises:
+            GateFailed: the artifacts do not bear the finding out any more.
+        """
+        rows = self._use(query, lambda: self.sources.result(query).rows)
+        if not rows or not all(row.get("holds") is True for row in rows):
+            raise GateFailed(
+                f"the finding no longer holds: {title}",
+                where=f"finding {query}",
+                fix="Its artifacts say otherwise now: rewrite the card, or show another finding.",
+            )
+        drawn = figure_html(
+            self.sources, figure, query, load_figure(self.site.figures, figure), description=description, small=True
+        )
+        cites = [self.sources.cite(row, self.sources.result(query).query.column("seal"), query) for row in rows]
+        said = "".join(f"<div><dt>{name}</dt><dd>{item}</dd></div>" for name, item in says.items())
+        return (
+            f'<div class="k3-finding"><h3>{title}</h3><dl>{said}</dl>{self._unique(drawn)}<p>{why}</p>'
+            f"<p>{citation_badges(self.sources, cites)} "
+            f'<a href="{escape(self.base + link)}">{more}</a></p></div>'
+        )
+
     def relation(self, query: str, where: Mapping[str, Any] | None = None) -> str:
         """The relation of a pair that stands in a sentence."""
         rows = self._use(query, lambda: self.sources.result(query).select(where))
@@ -278,7 +314,7 @@ def render_page(page: Page, template: str) -> str:
         undefined=jinja2.StrictUndefined, autoescape=False, keep_trailing_newline=True
     )
     names = ("value", "table", "tree", "rows", "figure", "journey", "relation", "source", "sql", "exists",
-             "withdrawn", "calculator", "glossary")  # fmt: skip
+             "withdrawn", "calculator", "glossary", "finding")  # fmt: skip
     source = page.template or f"site/pages/{page.name}"
     functions: dict[str, Any] = {name: getattr(page, name) for name in names}
     try:

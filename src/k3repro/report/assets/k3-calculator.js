@@ -56,12 +56,29 @@
     const names = [...form.elements].map((item) => item.name).filter(Boolean);
     const rowOf = () => rows.find((row) => row.platform === field("platform").value && row.caching === field("caching").value);
     form.querySelector("p").remove();
+    const LARGEST = { concurrency: 1e6, context: 1e9, reply: 1e9, slots: 1e6, pool_bytes: 1e15 };
     const problem = (name, value, asked) => {
-      if (Number.isNaN(value)) return "a number, please";
-      if (!(value > 0) && !(name === "price" && value === 0)) return "more than nothing, please";
-      if (WHOLE.has(name) && (!Number.isInteger(value) || value > 2 ** 50)) return "a whole number, please";
-      if (name === "reply" && value >= asked.context) return "a reply this long leaves no prompt";
+      if (Number.isNaN(value)) return "Not a number. Write digits, commas, or k, M, G: 200k.";
+      if (!(value > 0) && !(name === "price" && value === 0)) return "Needs to be above zero.";
+      if (WHOLE.has(name) && !Number.isInteger(value)) return "Needs a whole number.";
+      if (value > LARGEST[name]) return `More than this model speaks of: at most ${plain(LARGEST[name])}.`;
+      if (name === "reply" && asked.context > 0 && value >= asked.context) return "As long as the context: leaves no prompt. Make it shorter.";
       return "";
+    };
+    // What is wrong stands under its field, and is read out with it.
+    const said = new Map();
+    const tell = (input, why) => {
+      if (!said.has(input)) {
+        const line = Object.assign(document.createElement("span"), { className: "k3-error", id: `${form.id}-${input.name}-error` });
+        input.closest("label").append(line);
+        input.setAttribute("aria-describedby", line.id);
+        said.set(input, line);
+      }
+      said.get(input).textContent = why;
+      input.setCustomValidity(why);
+      if (why) input.setAttribute("aria-invalid", "true"); else input.removeAttribute("aria-invalid");
+      const fold = input.closest("details");
+      if (why && fold) fold.open = true;
     };
     const read = () => {
       const asked = {};
@@ -69,12 +86,10 @@
       for (const name of names) {
         const input = field(name);
         if (input.tagName !== "INPUT") continue;
-        const empty = !input.required && !input.value.trim();
+        const blank = !input.value.trim(), empty = !input.required && blank;
         asked[name] = empty ? null : number(input.value);
-        const why = empty ? "" : problem(name, asked[name], asked);
-        input.setCustomValidity(why);
-        if (why) input.setAttribute("aria-invalid", "true"); else input.removeAttribute("aria-invalid");
-        input.title = why;
+        const why = empty ? "" : blank ? "Needs a number." : problem(name, asked[name], asked);
+        tell(input, why);
         wrong ||= Boolean(why);
       }
       return wrong ? null : asked;
@@ -88,7 +103,7 @@
     };
     const refresh = (remember) => {
       const asked = read(), row = rowOf();
-      if (!asked || !row) return write(Object.fromEntries([...form.querySelectorAll("output[data-live]")].map((item) => [item.dataset.live, "—"])));
+      if (!asked || !row) return write(Object.fromEntries([...form.querySelectorAll("output[data-live]")].map((item) => [item.dataset.live, item.dataset.live === "verdict" ? "Correct the field marked in red" : "—"])));
       const got = answer(row, asked);
       write({
         ...got,
