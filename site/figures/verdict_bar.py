@@ -8,4 +8,4 @@ def figure(rows):
         x=alt.X("claims:Q", title=None, axis=None, stack=True),
         color=alt.Color("verdict:N", title=None, legend=alt.Legend(orient="bottom")),
     )
-    return base.mark_bar(height=34).properties(width=620, height=44)
+    return base.mark_bar(height=34).properties(width=620, height=40)
