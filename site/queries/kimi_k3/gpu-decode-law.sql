@@ -6,8 +6,8 @@
 -- column filled: {label = "context", more = true}
 -- column floor_ms: {label = "floor", unit = "ms", format = ".2f"}
 -- column slope_us: {label = "per token", unit = "µs", format = ".4f"}
--- column slope_low_us: {label = "per token, low", unit = "µs", format = ".4f", interval = "serves", n_serves = "n_serves"}
--- column slope_high_us: {label = "per token, high", unit = "µs", format = ".4f", interval = "serves", n_serves = "n_serves"}
+-- column slope_low_us: {label = "per token, low", unit = "µs", format = ".4f", interval = "serves"}
+-- column slope_high_us: {label = "per token, high", unit = "µs", format = ".4f", interval = "serves"}
 -- column r2: {label = "R², worst", format = ".5f", more = true}
 -- column pays_for: {label = "pays for"}
 -- column mixed: {label = "mixed waves that tell", more = true}

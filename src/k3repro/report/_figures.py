@@ -277,8 +277,8 @@ def figure_html(
         f'<script type="application/json" class="k3-spec">{script_json(spec)}</script>\n'
     )
     if small:
-        kind = {"class": "k3-figure k3-mini", "id": ident, "data-query": query, "data-figure": name}
-        return f"<figure{attributes(dict(kind))}>\n{drawing}</figure>"
+        mini: dict[str, object] = {"class": "k3-figure k3-mini", "id": ident}
+        return f"<figure{attributes(mini | {'data-query': query, 'data-figure': name})}>\n{drawing}</figure>"
     columns = figure_columns(result, where)
     table = table_html(sources, query, where=where, columns=columns, base=base).replace("{caption}", "")
     kind = "k3-figure k3-journey" if steps else "k3-figure"

@@ -16,7 +16,28 @@ __all__ = ["Term", "glossary_html", "load_glossary", "mark_terms"]
 _TAG = re.compile(r"(<[^>]*>)")
 _NAME = re.compile(r"<(/?)([a-z][a-z0-9]*)")
 # Not running text, or somebody's own words.
-_ALONE = frozenset("a abbr button code data figure form h1 h2 h3 h4 nav output pre script select svg table".split())
+_ALONE = frozenset(
+    [
+        "a",
+        "abbr",
+        "button",
+        "code",
+        "data",
+        "figure",
+        "form",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "nav",
+        "output",
+        "pre",
+        "script",
+        "select",
+        "svg",
+        "table",
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +71,9 @@ def load_glossary(root: Path, grammar: Grammar) -> list[Term]:
             raise InputError(f"{term.name!r} is explained twice", where=str(path), fix="Remove one.")
         if numbers := grammar.numbers(term.says):
             raise InputError(
-                f"{term.name}: {numbers[0]!r} has no artifact", where=str(path), fix="Say it without a number."
+                f"{term.name}: {numbers[0]!r} has no artifact",
+                where=str(path),
+                fix="Say it without a number.",
             )
     return sorted(terms, key=lambda term: (term.name.lower(), term.name))
 

@@ -203,10 +203,10 @@ class Page:
                 where=f"finding {query}",
                 fix="Its artifacts say otherwise now: rewrite the card, or show another finding.",
             )
-        drawn = figure_html(
-            self.sources, figure, query, load_figure(self.site.figures, figure), description=description, small=True
-        )
-        cites = [self.sources.cite(row, self.sources.result(query).query.column("seal"), query) for row in rows]
+        drawer = load_figure(self.site.figures, figure)
+        drawn = figure_html(self.sources, figure, query, drawer, description=description, small=True)
+        seal = self.sources.result(query).query.column("seal")
+        cites = [self.sources.cite(row, seal, query) for row in rows]
         said = "".join(f"<div><dt>{name}</dt><dd>{item}</dd></div>" for name, item in says.items())
         return (
             f'<div class="k3-finding"><h3>{title}</h3><dl>{said}</dl>{self._unique(drawn)}<p>{why}</p>'

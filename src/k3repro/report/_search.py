@@ -1,5 +1,5 @@
-"""The search index: titles, headings, prose, numbers, tables, claims and terms of the built pages, as one script
-that works from disk.
+"""The search index: titles, headings, prose, numbers, tables, claims and terms of the built pages, as one
+script that works from disk.
 
 Taken from the pages themselves, so that the verifier can take it again and compare.
 """
@@ -24,7 +24,7 @@ PAGE, SECTION, TABLE, CLAIM, TERM = range(5)  # in what order equal matches stan
 
 
 def page_entries(name: str, root: Any) -> list[list[Any]]:
-    """`[kind, address, title, heading, prose]` of the page, its sections, tables, claims and terms, in order."""
+    """`[kind, address, title, heading, prose]` of the page, its sections, tables, claims and terms."""
     article = next(iter(root.xpath("//article")), None)
     if article is None:
         return []
