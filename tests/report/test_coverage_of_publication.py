@@ -101,7 +101,8 @@ def test_numbered_elements_name_themselves_on_their_page() -> None:
         if row["kind"] != "configuration table":
             page, _ = {**TABLES, **FIGURES}[row["element"]]
             text = PAGES[page].text
-            assert f'# {{{{ value("contents", "element", where={{"key": "{row["key"]}"}}) }}}}' in text
+            named = f'value("contents", "element", where={{"key": "{row["key"]}"}})'
+            assert f"{{{{ {named} }}}} of the publication." in text
 
 
 def test_every_transcribed_table_of_the_publication_is_shown_somewhere() -> None:

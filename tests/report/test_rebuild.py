@@ -48,7 +48,7 @@ def test_a_sentence_a_value_and_a_query_are_named_where_they_part(copy: Path, ch
     page = copy / "wall-law.html"
     page.write_text(
         page.read_text()
-        .replace("How long", "Proof how long")
+        .replace("A wave of the longest", "Proof a wave of the longest")
         .replace(' data-tier="sim', ' data-tier="mea', 1)
     )
     sql = copy / "queries" / "sweep.sql"
@@ -56,7 +56,7 @@ def test_a_sentence_a_value_and_a_query_are_named_where_they_part(copy: Path, ch
     (copy / "more.html").write_text("<html></html>")
     (copy / "assets" / "k3" / "k3.js").unlink()
     found = "\n".join(rebuilt(copy, checkout))
-    assert "'Proof how', the checkout gives 'How'" in found
+    assert "'Proof a', the checkout gives 'A'" in found
     assert "data-tier>: 'meaulated', the checkout gives 'simulated'" in found
     assert "queries/sweep.sql" in found and "more.html" in found and "assets/k3/k3.js: is missing" in found
 

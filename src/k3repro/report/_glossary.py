@@ -17,26 +17,8 @@ _TAG = re.compile(r"(<[^>]*>)")
 _NAME = re.compile(r"<(/?)([a-z][a-z0-9]*)")
 # Not running text, or somebody's own words.
 _ALONE = frozenset(
-    [
-        "a",
-        "abbr",
-        "button",
-        "code",
-        "data",
-        "figure",
-        "form",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "nav",
-        "output",
-        "pre",
-        "script",
-        "select",
-        "svg",
-        "table",
-    ]
+    {"a", "abbr", "button", "code", "data", "figure", "form", "h1", "h2", "h3", "h4", "nav", "output", "pre"}
+    | {"script", "select", "svg", "table"}
 )
 
 
