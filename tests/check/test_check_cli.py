@@ -92,7 +92,7 @@ def test_a_ledger_starts_with_what_was_recognised(tmp_path: Path, capsys: pytest
         raise SystemExit(0)
     assert not stopped.value.code
     text = ledger.read_text(encoding="utf-8")
-    assert text.count("from = [") == 2
+    assert text.count(", from = [") == 2
     with pytest.raises(SystemExit):
         main(["audit", "claims", str(ledger), "--source", str(post), "--no-artifacts", "--json"])
     claims = json.loads(capsys.readouterr().out)["claims"]
