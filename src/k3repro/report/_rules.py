@@ -1,6 +1,6 @@
 """What may be said with how much evidence: statistics by sample size, and relations of pairs.
 
-The numbers of the rules live in `units.stats`; here they meet rows (docs/design.md, Report).
+The numbers of the rules live in `units.stats`; here they meet rows (docs/contracts.md, Report).
 """
 
 from __future__ import annotations

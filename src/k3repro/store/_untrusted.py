@@ -1,6 +1,6 @@
 """Files not sealed here: opened in a locked-down process, read through the same surface as our own.
 
-The contract (docs/design.md, "Untrusted files"): read-only, base tables only, no external access, no
+The contract (docs/contracts.md, "Untrusted files"): read-only, base tables only, no external access, no
 extensions, bounded memory, threads and time, locked configuration, in a subprocess; SQL is a single SELECT.
 """
 

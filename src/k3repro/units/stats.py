@@ -1,6 +1,6 @@
 """Which statistics a sample size supports, and the few distributions we need without scipy.
 
-Rules (docs/design.md, Report): quantile q needs n(1-q) >= 5, the median n >= 10.
+Rules (docs/contracts.md, Report): quantile q needs n(1-q) >= 5, the median n >= 10.
 """
 
 from __future__ import annotations
