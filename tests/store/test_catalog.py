@@ -16,7 +16,13 @@ from k3repro.store import Catalog, Column, Header, Schema, Store, Table, _catalo
 ALL = "SELECT * FROM osl_sweep_requests"
 FIRST = ["seal", "subject", "tier", "basis", "run_id"]
 
-VIEWS = {"best_run", "rung_latency", "rung_rate"}  # over whatever probes there are
+VIEWS = {
+    "all_requests",
+    "all_rungs",
+    "best_run",
+    "rung_latency",
+    "rung_rate",
+}  # over whatever probes there are
 
 
 def _other(i: int) -> Header:

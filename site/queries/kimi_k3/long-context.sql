@@ -13,10 +13,10 @@ WITH grids AS (
   WHERE regexp_full_match(c.subject, 'twin:mi3[0-9]+x([?]max_num_seqs=[0-9]+)?') GROUP BY c.seal, c.subject
   QUALIFY row_number() OVER (PARTITION BY c.subject ORDER BY count(*) DESC, c.seal) = 1
 ), timed AS (
-  SELECT r.seal, c.subject, c.context, c.concurrency, count(*) AS n_requests, 
-         CASE WHEN count(*) >= 10 THEN quantile_cont((r.first_token_ns - r.sent_ns) / 1e9, 0.5) END AS ttft,
+  SELECT r.seal, c.subject, c.context, c.concurrency, count(*) AS n_requests,
+         CASE WHEN count(*) >= 10 THEN quantile_cont(r.ttft_s, 0.5) END AS ttft,
          sum(r.prompt_tokens + r.completion_tokens) * 1e9 / (max(r.done_ns) - min(r.sent_ns)) AS rate
-  FROM capacity_grid_requests AS r JOIN capacity_grid_cells AS c ON c.seal = r.seal AND c.rung = r.wave
+  FROM all_requests AS r JOIN capacity_grid_cells AS c ON c.seal = r.seal AND c.rung = r.wave
   WHERE r.seal IN (SELECT seal FROM grids) AND r.outcome = 'completed' GROUP BY ALL
 )
 SELECT t.seal, 'twin' AS source, upper(regexp_extract(t.subject, 'twin:([a-z0-9]+)', 1)) AS platform, t.context, t.concurrency, u.quantity, u.value, u.unit,

@@ -31,7 +31,7 @@ from k3repro.store._duck import (
 )
 from k3repro.store._files import disk_errors, locked
 from k3repro.store._schema import canonical_json
-from k3repro.store._views import make_views, views_text
+from k3repro.store._views import drop_views, make_views, views_text
 
 if TYPE_CHECKING:
     from k3repro.store._store import Store
@@ -106,7 +106,7 @@ class Catalog:
 
 def view_name(artifact: str, table: str) -> str:
     """Name of a view: ("osl-sweep", "requests") is osl_sweep_requests; ("relation", "relation") relation."""
-    return artifact if artifact == table else f"{artifact.replace('-', '_')}_{table}"
+    return table if artifact == table == "relation" else f"{artifact.replace('-', '_')}_{table}"
 
 
 def _built(path: Path, artifacts: Sequence[Artifact]) -> Path:
@@ -149,6 +149,7 @@ def fill(connection: duckdb.DuckDBPyConnection, artifacts: Sequence[Artifact]) -
     connection.execute("CREATE TABLE IF NOT EXISTS _filled (view VARCHAR, artifact VARCHAR, seals VARCHAR)")
     filled = {row[0]: (row[1], json.loads(row[2])) for row in connection.execute("FROM _filled").fetchall()}
     groups = _groups(artifacts)
+    drop_views(connection)  # a table that a view reads cannot be renamed
     for view in filled.keys() - groups.keys():
         connection.execute(f"DROP TABLE {quoted(view)}")
         connection.execute("DELETE FROM _filled WHERE view = ?", [view])

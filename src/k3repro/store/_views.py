@@ -1,4 +1,4 @@
-"""The catalog's views over all probes (`views.sql`): best_run, rung_rate, rung_latency."""
+"""The catalog's views over all probes, as `views.sql` defines them."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from importlib.resources import files
 
 import duckdb
 
-__all__ = ["make_views", "views_text"]
+__all__ = ["drop_views", "make_views", "views_text"]
 
 _RUNGS = {
-    "rung": "VARCHAR", "measured": "BOOLEAN", "valid": "BOOLEAN", "concurrency": "BIGINT",
+    "rung": "VARCHAR", "position": "BIGINT", "measured": "BOOLEAN", "valid": "BOOLEAN",
+    "concurrency": "BIGINT",
     "completed": "BIGINT", "prompt_tokens": "BIGINT", "completion_tokens": "BIGINT",
     "prompt_tokens_target": "BIGINT",
     "output_tokens_target": "BIGINT", "wall_s": "DOUBLE", "in_flight_plateau": "DOUBLE",
 }  # fmt: skip
 _REQUESTS = {
-    "wave": "VARCHAR", "sent_ns": "BIGINT", "first_token_ns": "BIGINT", "done_ns": "BIGINT",
-    "completion_tokens": "BIGINT",
+    "request_id": "VARCHAR", "wave": "VARCHAR", "outcome": "VARCHAR", "sent_ns": "BIGINT",
+    "first_token_ns": "BIGINT", "done_ns": "BIGINT",
+    "prompt_tokens": "BIGINT", "completion_tokens": "BIGINT", "events": "BIGINT",
 }  # fmt: skip
 _NAMES = {"prompt_tokens_target": "isl", "output_tokens_target": "osl"}
 _FIXED = {"seal": "VARCHAR", "subject": "VARCHAR", "tier": "VARCHAR", "run_id": "VARCHAR"}
@@ -27,11 +29,17 @@ def views_text() -> str:
     return files("k3repro.store").joinpath("views.sql").read_text(encoding="utf-8")
 
 
+def drop_views(connection: duckdb.DuckDBPyConnection) -> None:
+    """Take the views away, so that the tables under them can change."""
+    for (name,) in connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall():
+        connection.execute(f'DROP VIEW "{name}"')
+
+
 def make_views(connection: duckdb.DuckDBPyConnection) -> None:
     """Create the views, anew, over the tables that the catalog has now; they are empty where it has none."""
     text = views_text()
     for table, columns in (("rungs", _RUNGS), ("requests", _REQUESTS)):
-        text = text.replace(f"({{{table}}})", f"({_union(connection, table, columns)})")
+        text = text.replace(f"{{{table}}}", _union(connection, table, columns))
     connection.execute(text)
 
 

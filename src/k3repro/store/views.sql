@@ -1,5 +1,10 @@
--- Views of the catalog over every probe that sends waves; {rungs} and {requests} are the unions of their tables.
+-- Views of the catalog over every probe that sends waves; the braces are unions of their tables.
 -- Quantile q stands only on a sample with n(1-q) >= 5, else it is NULL. Sums are of integers: the order of rows moves no digit.
+
+-- Every rung and every request of every probe. First token: from sending a request to it, in the client's clock.
+CREATE OR REPLACE VIEW all_rungs AS {rungs};
+CREATE OR REPLACE VIEW all_requests AS
+SELECT *, (first_token_ns - sent_ns) / 1e9 AS ttft_s, (done_ns - sent_ns) / 1e9 AS e2e_s FROM ({requests});
 
 -- The run that stands for a probe on a target: verdict ok, and of several the one with the most completed requests.
 CREATE OR REPLACE VIEW best_run AS
@@ -7,7 +12,7 @@ SELECT r.probe, r.seal, r.subject, upper(regexp_extract(r.subject, 'twin:([a-z0-
        coalesce('raised to ' || nullif(regexp_extract(r.subject, 'max_num_seqs=([0-9]+)', 1), ''), 'as shipped') AS setting,
        regexp_full_match(r.subject, 'twin:[a-z0-9]+([?]max_num_seqs=[0-9]+)?') AS plain_twin,  -- nothing set but slots
        any_value(a.serves) AS n_serves
-FROM ({rungs}) AS r JOIN artifacts AS a ON a.seal = r.seal AND a.verdict_ok
+FROM all_rungs AS r JOIN artifacts AS a ON a.seal = r.seal AND a.verdict_ok
 WHERE r.measured AND r.valid GROUP BY r.probe, r.seal, r.subject
 QUALIFY row_number() OVER (PARTITION BY r.probe, r.subject ORDER BY sum(r.completed) DESC, r.seal) = 1;
 
@@ -18,14 +23,14 @@ SELECT probe, seal, subject, tier, concurrency, isl, osl, CAST(sum(completed) AS
        sum(completion_tokens) * 1e9 / sum(CAST(round(wall_s * 1e9) AS BIGINT)) AS out_tokens_per_s,
        sum(completion_tokens + prompt_tokens) * 1e9 / sum(CAST(round(wall_s * 1e9) AS BIGINT)) AS total_tokens_per_s,
        min(in_flight_plateau) AS in_flight_plateau, count(DISTINCT run_id) AS n_runs
-FROM ({rungs}) WHERE measured AND valid GROUP BY probe, seal, subject, tier, concurrency, isl, osl;
+FROM all_rungs WHERE measured AND valid GROUP BY probe, seal, subject, tier, concurrency, isl, osl;
 
--- First-token time (from sending to the first token, client's clock) and TPOT (pooled) at the same places.
+-- First-token time and TPOT (pooled) at the same places.
 CREATE OR REPLACE VIEW rung_latency AS
 SELECT g.probe, r.seal, r.subject, g.concurrency, g.isl, g.osl, count(*) AS n_requests,
-       CASE WHEN count(*) >= 10 THEN quantile_cont((first_token_ns - sent_ns) / 1e9, 0.5) END AS ttft_p50_s,
-       CASE WHEN count(*) >= 50 THEN quantile_cont((first_token_ns - sent_ns) / 1e9, 0.9) END AS ttft_p90_s,
-       CASE WHEN count(*) >= 500 THEN quantile_cont((first_token_ns - sent_ns) / 1e9, 0.99) END AS ttft_p99_s,
+       CASE WHEN count(*) >= 10 THEN quantile_cont(r.ttft_s, 0.5) END AS ttft_p50_s,
+       CASE WHEN count(*) >= 50 THEN quantile_cont(r.ttft_s, 0.9) END AS ttft_p90_s,
+       CASE WHEN count(*) >= 500 THEN quantile_cont(r.ttft_s, 0.99) END AS ttft_p99_s,
        sum(done_ns - first_token_ns) / 1e6 / nullif(sum(r.completion_tokens - 1), 0) AS tpot_ms
-FROM ({requests}) AS r JOIN ({rungs}) AS g ON g.probe = r.probe AND g.seal = r.seal AND g.rung = r.wave
+FROM all_requests AS r JOIN all_rungs AS g ON g.probe = r.probe AND g.seal = r.seal AND g.rung = r.wave
 WHERE g.measured AND g.valid GROUP BY g.probe, r.seal, r.subject, g.concurrency, g.isl, g.osl;

@@ -23,19 +23,12 @@
 WITH chosen AS (
   SELECT seal FROM artifacts WHERE kind = 'probe'
   QUALIFY row_number() OVER (PARTITION BY name ORDER BY verdict_ok DESC, json_extract_string(serve, '$.at') DESC NULLS LAST, seal) = 1
-), rows AS (
-  SELECT 'latency' AS probe, r.*, g.wall_s, g.position FROM latency_requests AS r JOIN latency_rungs AS g ON g.seal = r.seal AND g.rung = r.wave WHERE g.measured AND g.valid
-  UNION ALL BY NAME
-  SELECT 'envelope' AS probe, r.*, g.wall_s, g.position FROM envelope_requests AS r JOIN envelope_rungs AS g ON g.seal = r.seal AND g.rung = r.wave WHERE g.measured AND g.valid
-  UNION ALL BY NAME
-  SELECT 'saturation' AS probe, r.*, g.wall_s, g.position FROM saturation_requests AS r JOIN saturation_rungs AS g ON g.seal = r.seal AND g.rung = r.wave WHERE g.measured AND g.valid
-  UNION ALL BY NAME
-  SELECT 'osl-sweep' AS probe, r.*, g.wall_s, g.position FROM osl_sweep_requests AS r JOIN osl_sweep_rungs AS g ON g.seal = r.seal AND g.rung = r.wave WHERE g.measured AND g.valid
 ), timed AS (
-  SELECT probe, seal, split_part(wave, '#', 1) AS step, wave, position, wall_s, completion_tokens, prompt_tokens,
-         (first_token_ns - sent_ns) / 1e9 AS ttft, (done_ns - sent_ns) / 1e9 AS e2e,
-         CASE WHEN events > 1 AND completion_tokens > 1 THEN (done_ns - first_token_ns) / 1e6 / (completion_tokens - 1) END AS tpot
-  FROM rows WHERE outcome = 'completed' AND seal IN (SELECT seal FROM chosen)
+  SELECT r.probe, r.seal, split_part(r.wave, '#', 1) AS step, r.wave, g.position, g.wall_s, r.completion_tokens, r.prompt_tokens,
+         r.ttft_s AS ttft, r.e2e_s AS e2e,
+         CASE WHEN r.events > 1 AND r.completion_tokens > 1 THEN (r.done_ns - r.first_token_ns) / 1e6 / (r.completion_tokens - 1) END AS tpot
+  FROM all_requests AS r JOIN all_rungs AS g ON g.seal = r.seal AND g.rung = r.wave AND g.measured AND g.valid
+  WHERE r.probe IN ('latency', 'envelope', 'saturation', 'osl-sweep') AND r.outcome = 'completed' AND r.seal IN (SELECT seal FROM chosen)
 ), walls AS (
   SELECT probe, seal, step, sum(CAST(round(wall_s * 1e9) AS BIGINT)) / 1e9 AS wall_s FROM (SELECT DISTINCT probe, seal, step, wave, wall_s FROM timed) GROUP BY ALL
 )
