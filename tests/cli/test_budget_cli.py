@@ -1,4 +1,4 @@
-"""`k3repro budget`: the JSON that docs/interfaces.md binds, its bars, and one sentence for every kind of bad input."""
+"""`k3repro budget`: the JSON that the docs bind, its bars, and one sentence for every kind of bad input."""
 
 from __future__ import annotations
 

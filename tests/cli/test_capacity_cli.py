@@ -1,4 +1,4 @@
-"""`k3repro capacity`: the JSON that docs/interfaces.md binds, the bars of the issue, and answers that are refused."""
+"""`k3repro capacity`: the JSON that the docs bind, the bars of the issue, and answers that are refused."""
 
 from __future__ import annotations
 
