@@ -58,6 +58,7 @@ def machine(folder: Path) -> Path:
         write(port / "gid_attrs/ndevs/3", f"rail{index}")
         write(root / f"proc/sys/net/ipv4/conf/rail{index}/rp_filter", "2")
     write(root / "proc/sys/net/ipv4/conf/all/rp_filter", "0")
+    write(root / "proc/sys/kernel/numa_balancing", "0")
     for module in ("amdgpu", "mlx5_core", "amdgpu_peermem"):
         write(root / f"sys/module/{module}/version", "6.12.12")
     model = folder / "model"
@@ -96,7 +97,7 @@ def cells(folder: Path, others: tuple[NodeFacts, ...] = ()) -> dict[str, Cell]:
     return {cell.check: cell for cell in judge_facts(mine, plan, everybody)}
 
 
-LIMITS = {"memlock", "disk", "leftovers"}  # of this very machine
+LIMITS = {"memlock", "disk", "leftovers", "render-group"}  # of this very machine
 
 
 def test_a_healthy_node_is_green(tmp_path: Path) -> None:
@@ -121,6 +122,16 @@ def remove(path: str) -> Callable[[Path], None]:
     return do
 
 
+def folder_of(path: str) -> Callable[[Path], None]:
+    """What a container runtime makes of a mount whose source is missing."""
+
+    def do(folder: Path) -> None:
+        (folder / path).unlink()
+        (folder / path).mkdir()
+
+    return do
+
+
 CARD = "root/sys/class/drm/card3/device/mem_info_vram_used"
 KFD = "root/sys/class/kfd/kfd/topology/nodes/1"
 LOCAL_GID = "fe80:0000:0000:0000:0000:0000:0000:0001"
@@ -132,6 +143,8 @@ BROKEN: dict[str, tuple[str, Callable[[Path], None], str]] = {
     "a GPU process": ("leftovers", change("root/sys/class/kfd/kfd/proc/1/pasid", "1"), "GPU in use"),
     "a rail is down": ("rails", change(f"{RAIL}/ports/1/state", "1: DOWN"), "mlx5_2 DOWN"),
     "a rail is absent": ("rails", remove(RAIL), "mlx5_2 absent"),
+    "NUMA balancing": ("numa-balancing", change("root/proc/sys/kernel/numa_balancing", "1"), "on"),
+    "a library became a folder": ("userspace", folder_of("libibverbs.so"), "is a folder"),
     "link-local GID": ("gid", change(f"{RAIL}/ports/1/gids/3", LOCAL_GID), "mlx5_2"),
     "RoCE v1": ("gid", change(f"{RAIL}/ports/1/gid_attrs/types/3", "IB/RoCE v1"), "mlx5_2"),
     "strict filtering": ("routes", change("root/proc/sys/net/ipv4/conf/rail1/rp_filter", "1"), "rail1"),

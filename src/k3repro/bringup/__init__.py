@@ -4,7 +4,7 @@ from k3repro.bringup._cluster import CLUSTER_KEYS, ROLES, Cluster, Mount, Node, 
 from k3repro.bringup._doctor import CHECKS, Cell, Doctor, examine, judge_facts
 from k3repro.bringup._down import Down, tear_down
 from k3repro.bringup._effects import refuse_without_effect
-from k3repro.bringup._executors import Executor, Local, Result, Slurm, Ssh, make_executor
+from k3repro.bringup._executors import Executor, Local, Result, Slurm, Ssh, make_executor, require_extra
 from k3repro.bringup._facts import ServeFacts, read_facts
 from k3repro.bringup._gate import gate_serve
 from k3repro.bringup._node_status import Owner, RoleStatus
@@ -100,6 +100,7 @@ __all__ = [
     "read_facts",
     "read_probe",
     "refuse_without_effect",
+    "require_extra",
     "router_argv",
     "router_flags_of",
     "router_script",

@@ -57,7 +57,8 @@ Judged = tuple[str, str, str]
 Judge = Callable[[NodeFacts, Plan, Mapping[str, NodeFacts]], Judged]
 CHECKS: dict[str, Judge] = {}
 # Without hardware these say nothing; a twin may bring a fake /sys, which is judged like a real one.
-_GPU = {"architecture", "memory-idle", "driver", "peermem", "memlock", "config"}
+_GPU = {"architecture", "memory-idle", "driver", "peermem", "memlock", "config", "numa-balancing"}
+_GPU.add("render-group")
 _FABRIC = {"rails", "gid", "routes", "userspace"}
 
 
@@ -222,6 +223,10 @@ def _driver(facts: NodeFacts, plan: Plan, everybody: Mapping[str, NodeFacts]) ->
 
 @check("userspace")
 def _userspace(facts: NodeFacts, plan: Plan, _: Mapping[str, NodeFacts]) -> Judged:
+    folders = [path for path, kind in facts.libraries.items() if kind == "folder"]
+    if folders:
+        fix = f"An earlier container start made it: rmdir {folders[0]}, then install the library."
+        return BAD, f"{folders[0]} is a folder", fix
     missing = [path for path, kind in facts.libraries.items() if kind == "missing"]
     if missing:
         return (
@@ -255,6 +260,23 @@ def _memlock(facts: NodeFacts, _: Plan, __: Mapping[str, NodeFacts]) -> Judged:
         facts.memlock or "unknown",
         "" if good else "Set memlock unlimited (limits.conf).",
     )
+
+
+@check("numa-balancing")
+def _numa(facts: NodeFacts, _: Plan, __: Mapping[str, NodeFacts]) -> Judged:
+    """The kernel moves pages of running engines between sockets; vendors ask for it to be off."""
+    if not facts.numa_balancing:
+        return UNKNOWN, "the kernel does not say", "Look at /proc/sys/kernel/numa_balancing."
+    if facts.numa_balancing != "0":
+        return BAD, "on", "sysctl -w kernel.numa_balancing=0."
+    return GOOD, "off", ""
+
+
+@check("render-group")
+def _render(facts: NodeFacts, plan: Plan, _: Mapping[str, NodeFacts]) -> Judged:
+    if facts.render_group:
+        return GOOD, f"group {facts.render_group}", ""
+    return UNKNOWN, "no group named render", "GPU devices may belong to video alone: ls -l /dev/dri."
 
 
 @check("image")

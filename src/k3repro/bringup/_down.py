@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,12 +15,15 @@ from k3repro.bringup._executors import Executor, job_runs, jobs_named, make_exec
 from k3repro.bringup._http import get
 from k3repro.bringup._node_status import Owner, owners_script, read_owners, stop_script, summary
 from k3repro.bringup._plan import ROUTER
+from k3repro.bringup._sanitise import hide
 from k3repro.bringup._script import tombstone
 from k3repro.bringup._state import State, StateFile
 from k3repro.errors import MachineError
 from k3repro.serve import parse_metrics
 
 Say = Callable[[str], None]
+LOG_BYTES = 2_000_000
+"""What is kept of each log when a serve is taken down."""
 # Reverse order of start; both roles of a line stop together.
 ORDER = ((ROUTER,), ("decode_master", "prefill_master"), ("decode_worker", "prefill_worker"))
 
@@ -57,6 +61,7 @@ async def take_down(file: StateFile, state: State, say: Say, *, drain: bool = Tr
         try:
             if drain and state.phase in {"up", "answering"}:
                 await _drain(state, say)
+            await _collect_logs(executor, file, state, say)
             state.event("stopping", "stopping in reverse order")
             file.save(state)
             lost: dict[str, MachineError] = {}
@@ -128,6 +133,27 @@ async def _drain(state: State, say: Say) -> None:
             return
         say(f"draining: {running:g} requests in flight")
         await asyncio.sleep(1)
+
+
+async def _collect_logs(executor: Executor, file: StateFile, state: State, say: Say) -> None:
+    """The end of every role's log, without secrets, into the folder of this serve: nodes may go."""
+    cluster, folder = state.parsed_cluster(), file.folder / "logs" / state.serve
+
+    async def fetch(role: str, log: str) -> int:
+        node = cluster.node("prefill_master" if role == ROUTER else role)
+        try:
+            result = await executor.run(node, f"tail -c {LOG_BYTES} -- {shlex.quote(log)}\n", timeout_s=60)
+        except MachineError:
+            return 0
+        if not result.out:
+            return 0
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{role}.log").write_text(hide(result.out), encoding="utf-8")
+        return 1
+
+    kept = sum(await asyncio.gather(*(fetch(role, str(entry["log"])) for role, entry in state.roles.items())))
+    if kept:
+        say(f"logs: the end of {kept} in {folder}")
 
 
 async def _stop(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 import os
 import re
 import signal
@@ -110,12 +111,9 @@ class Ssh:
     hold = False
 
     def __init__(self, cluster: Cluster) -> None:
-        try:
-            import asyncssh
-        except ImportError:
-            raise MissingExtra(
-                "ssh needs asyncssh", where=cluster.name, fix="Install it: pip install 'k3repro[cluster]'."
-            ) from None
+        require_extra(cluster)
+        import asyncssh
+
         self._ssh, self._cluster = asyncssh, cluster
         self._connections: dict[str, asyncio.Task[Any]] = {}
 
@@ -275,6 +273,17 @@ async def _slurm(argv: list[str], timeout_s: float = 60.0) -> Result:
 
 def _first(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "no message")
+
+
+def require_extra(cluster: Cluster) -> None:
+    """Say which extra a cluster file needs, before anything else is looked at.
+
+    Raises:
+        MissingExtra: ssh without asyncssh.
+    """
+    if cluster.scheduler == "ssh" and importlib.util.find_spec("asyncssh") is None:
+        fix = "Install it: pip install 'k3repro[cluster]'."
+        raise MissingExtra("ssh needs asyncssh", where=cluster.name, fix=fix)
 
 
 def make_executor(cluster: Cluster, *, job: str = "", folder: Path | None = None) -> Executor:

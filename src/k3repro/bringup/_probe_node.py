@@ -39,6 +39,8 @@ class NodeFacts:
     answered_s: float = 0.0
     disk_free: dict[str, int] = field(default_factory=dict)
     memlock: str = ""
+    numa_balancing: str = ""
+    render_group: str = ""
     shm: int | None = None
     owners: str = ""
 
@@ -75,7 +77,8 @@ def probe_script(cluster: Cluster, ports: Iterable[int]) -> str:
         "for m in amdgpu mlx5_core bnxt_re amdgpu_peermem ib_peer_mem nvidia_peermem; do"
         " d=$R/sys/module/$m; [ -d $d ] && echo $m $(cat $d/version 2>/dev/null || echo present); done",
         "echo ==libraries==",
-        *(f"[ -f {q(m.host)} ] && echo file $(readlink -f {q(m.host)}) || echo missing {q(m.host)}"
+        *(f"if [ -f {q(m.host)} ]; then echo file $(readlink -f {q(m.host)});"
+          f" elif [ -d {q(m.host)} ]; then echo folder {q(m.host)}; else echo missing {q(m.host)}; fi"
           for m in cluster.userspace),
         f"echo ==model==; sha256sum {model}/config.json 2>/dev/null | cut -d' ' -f1",
         f"echo shards $(ls {model}/*.safetensors 2>/dev/null | wc -l)",
@@ -85,6 +88,8 @@ def probe_script(cluster: Cluster, ports: Iterable[int]) -> str:
         " while [ ! -d \"$d\" ]; do d=$(dirname \"$d\"); done;"
         " echo \"$p\" $(df -PB1 \"$d\" | awk 'NR==2 {print $4}'); done",
         "echo ==limits==; echo memlock $(ulimit -l)",
+        "echo numa $(cat $R/proc/sys/kernel/numa_balancing 2>/dev/null)",
+        "echo render $(getent group render | cut -d: -f3)",
         "echo shm $(df -PB1 /dev/shm 2>/dev/null | awk 'NR==2 {print $2}')",
     ]  # fmt: skip
     if cluster.detached:
@@ -157,6 +162,10 @@ def _files(facts: NodeFacts, sections: dict[str, list[str]]) -> None:
         word, _, rest = line.partition(" ")
         if word == "memlock":
             facts.memlock = rest
+        elif word == "numa":
+            facts.numa_balancing = rest
+        elif word == "render":
+            facts.render_group = rest
         elif word == "shm" and rest.isdigit():
             facts.shm = int(rest)
     image = " ".join(sections.get("image", ()))

@@ -25,6 +25,7 @@ from k3repro.bringup import (
     look_at,
     make_plan,
     refuse_without_effect,
+    require_extra,
     router_argv,
     router_flags_of,
     tear_down,
@@ -91,9 +92,7 @@ def read_plan(
               help="Write shell scripts, an sbatch file and a Dockerfile into this folder.")  # fmt: skip
 @click.option("--diff", "other", default=None, metavar="PLAN",
               help="Only what differs from another cluster, a saved --json plan, or `recipe`.")  # fmt: skip
-@click.option(
-    "--explain", is_flag=True, help="Every knob with its reason and source, no commands."
-)
+@click.option("--explain", is_flag=True, help="Every knob with its reason and source, no commands.")
 @_JSON
 def plan(
     cluster: str, recipe: str | None, settings: tuple[str, ...], router_help: str | None, write: str | None,
@@ -186,6 +185,7 @@ def up(
       k3repro bringup up --cluster my.toml
       k3repro bringup up --cluster my.toml --set layout.max_num_seqs=16 --no-gate --json
     """
+    require_extra(load_cluster(cluster))
     made = read_plan(cluster, recipe, settings)
     _allowed(made, unsafe)
     state = asyncio.run(bring_up(made, cluster_text_of(cluster), _say))

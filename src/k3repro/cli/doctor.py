@@ -8,7 +8,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from k3repro.bringup import Cell, Doctor, load_cluster, load_recipe, make_plan
+from k3repro.bringup import Cell, Doctor, load_cluster, load_recipe, make_plan, require_extra
 from k3repro.bringup import doctor as examine_all
 from k3repro.errors import FindingError
 
@@ -22,6 +22,8 @@ from k3repro.errors import FindingError
 def doctor(cluster: str, recipe: str | None, as_json: bool) -> None:
     """Look at all nodes at once and say what would go wrong, with a fix for each finding.
 
+    Nodes over ssh need an extra: pip install 'k3repro[cluster]'.
+
     Ends with exit code 1 when a check is red.
 
     \b
@@ -30,6 +32,7 @@ def doctor(cluster: str, recipe: str | None, as_json: bool) -> None:
       k3repro doctor --cluster my.toml --json
     """
     loaded = load_cluster(cluster)
+    require_extra(loaded)
     plan = make_plan(load_recipe(recipe or loaded.recipe), loaded)
     report = examine_all(plan)
     if as_json:
