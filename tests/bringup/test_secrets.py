@@ -10,10 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from k3repro.bringup import Local, State, StateFile, load_cluster, load_recipe, parse_cluster, seal_bring_up
-from k3repro.bringup._http import _read
+from k3repro.bringup._http import _wrong
 from k3repro.bringup._node_status import read_status
 from k3repro.bringup._sanitise import clean_environment, hide
 from k3repro.cli import root
+from k3repro.client import Outcome, RequestRecord
 from k3repro.errors import SpecError
 from k3repro.store import Store
 
@@ -85,7 +86,11 @@ def test_what_an_engine_prints_is_hidden(said: str) -> None:
     ]
     assert status.fatal is not None and status.first_error is not None
     clean(status.fatal[1] + status.first_error[1], [HF, PASSWORD])
-    clean("".join(_read(500, said) + _read(200, said)), [HF, PASSWORD])
+    failed = RequestRecord(
+        "r", "", Outcome.FAILED_HTTP, 500, None, f"HTTP 500: {said}", 0, 0, None, None, 1, None, None, None,
+        None, 0, "", None,
+    )  # fmt: skip
+    clean(_wrong(failed), [HF, PASSWORD])
 
 
 @pytest.mark.parametrize(

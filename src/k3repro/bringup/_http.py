@@ -1,24 +1,17 @@
-"""The few requests a bring-up sends itself, before any probe runs."""
+"""The few requests a bring-up sends itself, before any probe runs: the client's own, outside any target."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-from typing import Any
-
-import aiohttp
-
 from k3repro.bringup._sanitise import hide
+from k3repro.client import Outcome, Request, RequestRecord, fetch_url, wave_at
 
 
 async def get(url: str, *, timeout_s: float = 5.0) -> tuple[int, str]:
     """Status and body of a GET; (0, why) when nothing answered."""
-    try:
-        timeout = aiohttp.ClientTimeout(total=timeout_s)
-        async with aiohttp.ClientSession(timeout=timeout) as session, session.get(url) as answer:
-            return answer.status, await answer.text()
-    except (aiohttp.ClientError, OSError, TimeoutError) as error:
-        return 0, str(error) or type(error).__name__
+    answer = await fetch_url(url, timeout_s=timeout_s)
+    if answer.status is None:
+        return 0, answer.problem or "no answer"
+    return answer.status, answer.body.decode("utf-8", "replace")
 
 
 async def complete(url: str, model: str, *, tokens: int, prompt: str, timeout_s: float) -> str:
@@ -28,30 +21,27 @@ async def complete(url: str, model: str, *, tokens: int, prompt: str, timeout_s:
 
 async def ask(url: str, model: str, *, tokens: int, prompt: str, timeout_s: float) -> tuple[str, str]:
     """What is wrong with one completion ("" for nothing), and its text."""
-    body = {"model": model, "prompt": prompt, "max_tokens": tokens, "temperature": 0, "ignore_eos": True}
-    try:
-        timeout = aiohttp.ClientTimeout(total=timeout_s)
-        async with (
-            aiohttp.ClientSession(timeout=timeout) as session,
-            session.post(f"{url}/v1/completions", json=body) as answer,
-        ):
-            return _read(answer.status, await answer.text())
-    except (aiohttp.ClientError, OSError, TimeoutError) as error:
-        return f"no answer: {str(error) or type(error).__name__}", ""
-
-
-def _read(status: int, text: str) -> tuple[str, str]:
-    if status != 200:
-        return f"HTTP {status}: {hide(text[:200])}", ""
-    try:
-        choice: Any = json.loads(text)["choices"][0]
-        return ("" if choice["finish_reason"] else "no finish_reason"), str(choice.get("text", ""))
-    except (ValueError, KeyError, IndexError, TypeError):
-        return f"not a completion: {hide(text[:200])}", ""
+    (record,) = await _wave(url, model, [prompt], tokens, timeout_s)
+    return _wrong(record), record.text
 
 
 async def canary(url: str, model: str, concurrency: int, *, timeout_s: float) -> list[str]:
     """So many completions at once; what is wrong with each ("" for well)."""
     prompts = [f"Canary {index} of {concurrency}: count to three." for index in range(concurrency)]
-    calls = [complete(url, model, tokens=4, prompt=prompt, timeout_s=timeout_s) for prompt in prompts]
-    return list(await asyncio.gather(*calls))
+    return [_wrong(record) for record in await _wave(url, model, prompts, 4, timeout_s)]
+
+
+async def _wave(
+    url: str, model: str, prompts: list[str], tokens: int, timeout_s: float
+) -> list[RequestRecord]:
+    requests = [Request(f"canary-{index}", prompt, tokens) for index, prompt in enumerate(prompts)]
+    return await wave_at(
+        url, model, requests, concurrency=len(requests), timeout_s=timeout_s, stall_s=timeout_s
+    )
+
+
+def _wrong(record: RequestRecord) -> str:
+    """What is wrong with an answer: its outcome and what was said; "" for nothing."""
+    if record.outcome is Outcome.COMPLETED:
+        return ""
+    return f"{record.outcome}: {hide((record.error or 'no reason given')[:200])}"

@@ -18,6 +18,7 @@ from k3repro.errors import UsageError
 from k3repro.probes import (
     PAIRED,
     PROBES,
+    TOKENS,
     Next,
     Silent,
     choose,
@@ -68,54 +69,71 @@ _HELP = {
 }
 
 
-class _Whole(click.ParamType[int]):
-    name = "tokens"
+class _Option(click.ParamType[Any]):
+    """A type whose errors name the option they belong to."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return value if isinstance(value, int) else parse_tokens(value)
-
-
-class _List(click.ParamType[tuple[int, ...]]):
-    name = "list"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return value if isinstance(value, tuple) else tuple(parse_tokens(part) for part in value.split(","))
-
-
-class _Length(click.ParamType[int | str]):
-    name = "tokens"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        lengths = parse_lengths(value)
-        return lengths.values[0] if lengths.kind == "fixed" else value
-
-
-class _Share(click.ParamType[float]):
-    name = "rate"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if isinstance(value, float):
+        if not isinstance(value, str):
             return value
         try:
-            return float(value.rstrip(" %")) / 100 if value.endswith("%") else float(value)
+            return self.read(value)
+        except UsageError as error:
+            where = error.where or (param.opts[0] if param else "")
+            raise UsageError(error.what, where=where, fix=error.fix) from None
+
+    def read(self, text: str) -> Any:
+        """The value that `text` means; UsageError."""
+        raise NotImplementedError
+
+
+class _Whole(_Option):
+    name = "tokens"
+
+    def read(self, text: str) -> Any:
+        return parse_tokens(text)
+
+
+class _Count(_Whole):
+    name = "count"
+
+
+class _List(_Option):
+    name = "list"
+
+    def read(self, text: str) -> Any:
+        return tuple(parse_tokens(part) for part in text.split(","))
+
+
+class _Length(_Option):
+    name = "tokens"
+
+    def read(self, text: str) -> Any:
+        lengths = parse_lengths(text)
+        return lengths.values[0] if lengths.kind == "fixed" else text
+
+
+class _Share(_Option):
+    name = "rate"
+
+    def read(self, text: str) -> Any:
+        try:
+            return float(text.rstrip(" %")) / 100 if text.endswith("%") else float(text)
         except ValueError:
-            raise UsageError(f"{value!r} is not a number", fix="Write it like 1% or 0.01.") from None
+            raise UsageError(f"{text!r} is not a number", fix="Write it like 1% or 0.01.") from None
 
 
-class _Texts(click.ParamType[tuple[str, ...]]):
+class _Texts(_Option):
     name = "list"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return value if isinstance(value, tuple) else tuple(part.strip() for part in value.split(","))
+    def read(self, text: str) -> Any:
+        return tuple(part.strip() for part in text.split(","))
 
 
-class _Shares(click.ParamType[tuple[float, ...]]):
+class _Shares(_Option):
     name = "list"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if isinstance(value, tuple):
-            return value
-        return tuple(_Share().convert(part.strip(), param, ctx) for part in value.split(","))
+    def read(self, text: str) -> Any:
+        return tuple(_Share().read(part.strip()) for part in text.split(","))
 
 
 _TYPES: dict[Any, Any] = {
@@ -250,10 +268,10 @@ def _command(name: str) -> click.Command:
         click.option(
             f"--{field.name.replace('_', '-')}",
             is_flag=hints[field.name] is bool,
-            metavar="SECONDS" if field.name.endswith("_s") else None,
-            type=_TYPES[hints[field.name]],
+            metavar="SECONDS" if field.name.endswith(("_s", "_seconds")) else None,
+            type=_type_of(field.name, hints[field.name]),
             default=field.default,
-            show_default=_shown(field.default) or False,
+            show_default=field.default not in ("", ()),
             help={**_HELP, **getattr(PROBES[name], "HELP", {})}[field.name],
         )
         for field in fields
@@ -338,8 +356,9 @@ def _command(name: str) -> click.Command:
     return click.command(name, help=text, short_help=short[:1].upper() + short[1:])(callback)
 
 
-def _shown(default: Any) -> str:
-    return ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
+def _type_of(name: str, hint: Any) -> Any:
+    """The type of an option; a whole number that counts no tokens is a count."""
+    return _Count() if hint is int and name not in TOKENS else _TYPES[hint]
 
 
 for _name in sorted(PROBES):

@@ -94,3 +94,7 @@ def _print(record: Artifact) -> None:
         click.echo(f"  {row['fact']:<20} {row['value']:<28} {row['source']}")
     for reason in record.verdict["reasons"]:
         click.echo(f"  not healthy: {reason}")
+    if record.tier == "unverified":
+        shown = ", ".join(sorted({item["kind"] for item in record.serve["evidence"]})) or "none"
+        click.echo(f"  unverified: measured takes two kinds of evidence of an engine, seen here: {shown}.")
+        click.echo("  Give a log (--log engine.log), or ask an engine where its router hides /metrics.")

@@ -10,7 +10,7 @@ from k3repro.client._load import WaveLoad, wave_load
 from k3repro.client._model import Outcome, Request, RequestRecord
 from k3repro.client._selftest import CLIENT_SHARE_LIMIT, SelfTest, selftest, zero_server
 from k3repro.client._table import REQUESTS_TABLE
-from k3repro.client._target import Target, fetch_url, open_target
+from k3repro.client._target import Target, fetch_url, open_target, wave_at
 from k3repro.client._wave import run_wave
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "run_wave",
     "selftest",
     "twin_evidence",
+    "wave_at",
     "wave_load",
     "zero_server",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from urllib.parse import urlsplit
@@ -21,10 +21,11 @@ from k3repro.client._model import Request, RequestRecord
 from k3repro.client._place import place_mark
 from k3repro.client._runner import Runner
 from k3repro.client._sockets import SocketTransport
+from k3repro.client._wave import run_wave
 from k3repro.errors import TargetError, UsageError
 from k3repro.registry import load
 
-__all__ = ["Target", "fetch_url", "open_target"]
+__all__ = ["Target", "fetch_url", "open_target", "wave_at"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -205,28 +206,54 @@ class Target:
             self.serve["evidence"].append(item)
 
 
+class _Bare:
+    """What a request needs of a target, inside a loop that runs already: nobody is asked who answers."""
+
+    def __init__(self, origin: str) -> None:
+        address = parse_target(origin)
+        assert isinstance(address, Address)
+        access, loop = Access.of_environment(), asyncio.get_running_loop()
+        self.now_ns = lambda: round(loop.time() * 1e9)
+        self.transport = SocketTransport(address, self.now_ns, access)
+        plain = self.transport.proxy is not None and not address.tls
+        prefix = f"http://{address.authority}" if plain else ""
+        self.encoder = Encoder(address.authority, prefix + address.prefix, access)
+        self.encode = self.encoder.completion
+        self.prepare = self.transport.prepare
+        self.stopping = False
+
+    def observe(self, record: RequestRecord) -> None:
+        """Nothing is learned of the server."""
+
+    async def __aenter__(self) -> _Bare:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.transport.close()
+
+
 async def fetch_url(url: str, *, timeout_s: float = 10.0) -> Fetched:
     """GET one URL outside any target, with the keys, headers and certificates of the environment.
 
     Never raises for what the network does: `status` is None and `problem` says why.
     """
     parts = urlsplit(url)
-    address = parse_target(f"{parts.scheme}://{parts.netloc}")
-    assert isinstance(address, Address)
-    access, loop = Access.of_environment(), asyncio.get_running_loop()
-    transport = SocketTransport(address, lambda: round(loop.time() * 1e9), access)
-    plain = transport.proxy is not None and not address.tls
-    encoder = Encoder(address.authority, f"http://{address.authority}" if plain else "", access)
-    fetch = Fetch(loop.create_future())
-    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    fetch.handle = transport.open(encoder.get(path), fetch)
-    try:
-        async with asyncio.timeout(timeout_s):
-            return await fetch.future
-    except TimeoutError:
-        return Fetched(None, {}, b"", f"no answer within {timeout_s:g} s")
-    finally:
-        await transport.close()
+    async with _Bare(f"{parts.scheme}://{parts.netloc}") as bare:
+        fetch = Fetch(asyncio.get_running_loop().create_future())
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        fetch.handle = bare.transport.open(bare.encoder.get(path), fetch)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await fetch.future
+        except TimeoutError:
+            return Fetched(None, {}, b"", f"no answer within {timeout_s:g} s")
+
+
+async def wave_at(url: str, model: str, requests: Sequence[Request], **options: Any) -> list[RequestRecord]:
+    """`run_wave` against a URL, from inside a loop that runs already; `options` are those of `run_wave`."""
+    async with _Bare(url) as bare:
+        bare.encoder.model = model
+        return await run_wave(bare, requests, **options)  # type: ignore[arg-type]
 
 
 def _twin_cluster(address: TwinAddress, seed: int) -> tuple[Any, Any]:

@@ -1,5 +1,6 @@
 """Probes: procedures on a serve, each ending in one sealed artifact (docs/design.md)."""
 
+from k3repro.probes._bounds import TOKENS
 from k3repro.probes._judgement import compare_serves
 from k3repro.probes._registered import PROBES, probe_named
 from k3repro.probes._run import estimate_probe, parameters_of, passing_gate, run_probe
@@ -17,6 +18,7 @@ from k3repro.probes.results import parse_slo, results, results_text
 __all__ = [
     "PAIRED",
     "PROBES",
+    "TOKENS",
     "Bar",
     "Lines",
     "Next",

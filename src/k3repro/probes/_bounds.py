@@ -10,7 +10,7 @@ from k3repro.errors import UsageError
 from k3repro.units import thousands
 
 _MOST_TOKENS, _MOST_COUNT, _MOST_BYTES = 100_000_000, 100_000, 10**15
-_TOKENS = frozenset(
+TOKENS = frozenset(
     {"isl", "osl", "context", "sweep_context", "max_tokens", "max_context", "block_tokens", "prefix_tokens"}
 )
 _MAY_BE_ZERO_S = frozenset({"warmup_s", "drain_s", "ramp_s"})
@@ -40,7 +40,7 @@ def _bounds(name: str, real: bool, default: Any) -> tuple[float, float]:
         return (0.0 if name in _MAY_BE_ZERO_S else 1e-3), 1e7
     if real:
         return 0.0, 1e6
-    high = _MOST_TOKENS if name in _TOKENS else _MOST_BYTES if name.endswith("_bytes") else _MOST_COUNT
+    high = _MOST_TOKENS if name in TOKENS else _MOST_BYTES if name.endswith("_bytes") else _MOST_COUNT
     return (0 if default == 0 else 1), high
 
 

@@ -142,6 +142,8 @@ def run_probe(
             inputs=(gate.seal,) if gate else (), serve=serve, clock=opened.clock,
         )  # fmt: skip
         with store.begin(header, probe.SCHEMA) as run:
+            if opened.clock == "wall":
+                progress.note(f"{opened.subject}: measuring the client itself first, a few seconds")
             tested = instrument(opened)
             earlier = _earlier_serves(run, serve["id"])
             run.serve.update(serve | {"instrument": tested.as_dict() if tested else {"clock": "virtual"}})

@@ -105,6 +105,10 @@ def plan(parameters: Parameters) -> list[Rung]:
         )
     if not parameters.corpus:
         profile(parameters.profile)
+        if off := [axis.name for axis in _axes(parameters) if not axis.ok]:
+            sessions = f"{parameters.sessions} sessions" if parameters.sessions else "this profile"
+            fix = "Leave --sessions out: fewer of them do not have the declared distribution."
+            raise UsageError(f"{sessions} miss the profile in {', '.join(off)}", where="--sessions", fix=fix)
     corpus = corpus_of(parameters, None)
     turns = [turn for session in corpus.sessions for turn in session.turns]
     isl = round(order_free_sum(turn.isl for turn in turns) / len(turns))
