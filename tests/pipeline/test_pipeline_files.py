@@ -155,3 +155,13 @@ def test_any_stage_table_loads_or_is_a_pipeline_error(
         assert error.where
     else:
         assert pipeline.stages[0].seals or pipeline.stages[0].view
+
+
+@pytest.mark.parametrize("name", ["report", "short"])
+def test_a_shipped_pipeline_takes_one_target_for_all(name: str) -> None:
+    """Stages that measure two platforms alike are one stage on a single serve, as the help's example asks."""
+    pipeline = load_pipeline(name, target="http://router:30000", start=Path(__file__).parents[2])
+    seals = [seal for stage in pipeline.stages for seal in stage.seals]
+    assert len(seals) == len(set(seals)) and "needle-gate@http://router:30000" in seals
+    names = {stage.name for stage in pipeline.stages}
+    assert all(set(stage.after) <= names for stage in pipeline.stages)

@@ -56,15 +56,33 @@ def load_pipeline(name: str | Path, *, target: str | None = None, start: Path | 
         )
     pipeline = Pipeline(title, path, root, stages)
     _check_names(pipeline)
-    return _resolved(pipeline.with_target(target) if target else pipeline)
+    return _resolved(pipeline.with_target(target) if target else pipeline, one_target=bool(target))
 
 
-def _resolved(pipeline: Pipeline) -> Pipeline:
+def _resolved(pipeline: Pipeline, *, one_target: bool) -> Pipeline:
     """Replace `{PARAMETER}` in seals and inputs, check who seals what, and put stages in order."""
     stages = tuple(_substitute(pipeline.path, stage) for stage in pipeline.stages)
-    pipeline = replace(pipeline, stages=stages)
+    pipeline = replace(pipeline, stages=_merged(stages) if one_target else stages)
     _check_seals(pipeline)
     return replace(pipeline, stages=_topological(pipeline))
+
+
+def _merged(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+    """With one target for all, stages that measured several targets alike do the same: the first stays."""
+    sealer: dict[str, str] = {}
+    stands_for: dict[str, str] = {}
+    kept: list[Stage] = []
+    for stage in stages:
+        twin = next((sealer[seal] for seal in stage.seals if seal in sealer), None)
+        if twin is not None:
+            stands_for[stage.name] = twin
+            continue
+        sealer |= dict.fromkeys(stage.seals, stage.name)
+        kept.append(stage)
+    return tuple(
+        replace(stage, after=tuple(dict.fromkeys(stands_for.get(name, name) for name in stage.after)))
+        for stage in kept
+    )
 
 
 def _parsed(path: Path) -> dict[str, Any]:
