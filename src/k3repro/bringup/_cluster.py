@@ -152,7 +152,11 @@ def find_pipelines() -> Path:
 
 
 def parse_cluster(text: str, where: str) -> Cluster:
-    """Parse a cluster file; see `load_cluster`."""
+    """Parse a cluster file; see `load_cluster`.
+
+    Raises:
+        SpecError: no TOML, or not what a cluster file holds.
+    """
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

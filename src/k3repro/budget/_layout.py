@@ -133,7 +133,7 @@ def weights_of_stages(
     *,
     platform: Platform | None = None,
 ) -> tuple[Weights, ...]:
-    """The weights of every pipeline stage: its layers, the embedding on the first, the head on the last."""
+    """Bytes and tensors of every pipeline stage: its layers; the first has the embedding, the last the head."""
     stages = stage_layers(model.num_layers, pp)
     last = len(stages) - 1
     return tuple(

@@ -176,7 +176,11 @@ def block_law(model: Model, engine: Engine, drafts: Sequence[CacheLayer] = ()) -
 
 
 def block_law_of(caches: Sequence[CacheLayer], engine: Engine, layers: int | None = None) -> BlockLaw:
-    """The block law of any list of cache layers; `layers` is the depth that pipeline stages split."""
+    """The block law of any list of cache layers; `layers` is the depth that pipeline stages split.
+
+    Raises:
+        InputError: no cache layers.
+    """
     if not caches:
         raise InputError("a model without caches has no block law")
     if not engine.hybrid_manager:

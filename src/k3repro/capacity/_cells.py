@@ -42,7 +42,7 @@ NEAR = 2 * math.log(2)
 
 
 def nearest(cells: Sequence[Cell], platform: str, isl: int, concurrency: int, what: str) -> Cell | None:
-    """The nearest cell of a platform that has `what` and is near enough; None means not modelled."""
+    """The nearest cell that has `what`, `isl` in tokens and `concurrency` in requests; None: not modelled."""
     have = [cell for cell in cells if cell.platform == platform and getattr(cell, what) is not None]
     close = min(have, key=lambda cell: cell.distance(isl, concurrency), default=None)
     return close if close is not None and close.distance(isl, concurrency) <= NEAR else None

@@ -67,7 +67,9 @@ def floor_law(serving: Serving, kind: str = "overlap") -> Law:
 
 
 def reserve(cov: float, n: int, confidence: float = CONFIDENCE) -> float:
-    """Capacity to hold per unit delivered: 1 / (1 - t cov sqrt(1 + 1/n)), t one-sided with n - 1 freedoms.
+    """Capacity to hold, as a factor of what is delivered: 1 / (1 - t cov sqrt(1 + 1/n)).
+
+    t is Student's, one-sided, with n - 1 degrees of freedom: the prediction interval of one more restart.
 
     Raises:
         InputError: fewer than two runs, a negative spread, or one so wide that no reserve is enough.
@@ -84,7 +86,7 @@ def reserve(cov: float, n: int, confidence: float = CONFIDENCE) -> float:
 
 
 def reserve_law(n: int, confidence: float = CONFIDENCE) -> Law:
-    """`reserve` as a tree in the variable cov, for n restarts.
+    """`reserve`, a factor, as a tree in the variable cov (standard deviation over mean), for n restarts.
 
     Raises:
         InputError: fewer than two runs.

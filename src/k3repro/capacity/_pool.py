@@ -91,7 +91,7 @@ def at_tp(
 def refusals(
     law: BlockLaw, pool: int, *, max_model_len: int | None, max_num_seqs: int | None = None
 ) -> tuple[str, ...]:
-    """Why the engine would not start, in its own words as far as they are known; empty when it would."""
+    """Why the engine would not start with `pool` bytes per GPU, in its words where known; empty: it would."""
     return tuple(_refusals(law, pool, max_model_len, max_num_seqs))
 
 

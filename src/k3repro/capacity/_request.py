@@ -37,6 +37,9 @@ def pool_law(model: Model, engine: Engine) -> Law:
     """N = floor(pool x DP / (bytes per token x context)), as the publication states it.
 
     The published constant where there is one, first principles elsewhere. It knows neither state nor blocks.
+
+    Raises:
+        InputError: a model that keeps nothing per token.
     """
     per_token = PUBLISHED_TOKEN_BYTES.get(model.name) if engine.kv_width == 1 else None
     source = "published constant" if per_token else "first principles: growing caches of all layers"
@@ -48,7 +51,11 @@ def pool_law(model: Model, engine: Engine) -> Law:
 
 
 def slot_limit(max_num_seqs: int, dp: int) -> int:
-    """In-flight places of a pool: max_num_seqs on each data-parallel lane."""
+    """In-flight places of a pool: max_num_seqs on each DP rank.
+
+    Raises:
+        InputError: either is below one.
+    """
     if max_num_seqs < 1 or dp < 1:
         raise InputError("max_num_seqs and DP are at least 1")
     return max_num_seqs * dp

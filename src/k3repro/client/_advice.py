@@ -21,7 +21,7 @@ _ADVICE = {
 
 
 def advice(status: int | None) -> str:
-    """One sentence that names the option or place to look; for no answer at all, where to begin."""
+    """One sentence for an HTTP status number: the option or place to look; None: no answer at all."""
     if status is None:
         return "Is the server up, and is this the address of its router? curl it to see."
     return _ADVICE.get(status, "Read the server's log; curl the same path to see its answer.")

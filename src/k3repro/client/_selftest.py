@@ -76,7 +76,11 @@ class SelfTest:
 
 @contextmanager
 def zero_server() -> Iterator[int]:
-    """A zero-delay server in a process of its own; yields its port."""
+    """A zero-delay server in a process of its own; yields its port.
+
+    Raises:
+        MachineError: it did not start.
+    """
     command = [sys.executable, "-m", "k3repro.client._zero"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None and process.stdout is not None

@@ -52,7 +52,7 @@ def pack_nibbles(codes: Bytes) -> Bytes:
 def decode_scales(
     scales: Bytes, *, zero: Literal["tiny", "zero"] = "tiny", nan: Literal["nan", "inf"] = "nan"
 ) -> Floats:
-    """E8M0 bytes -> float32 powers of two.
+    """E8M0 bytes -> float32 powers of two, of the same shape.
 
     The specification says 2**(byte - 127) with 0xFF = NaN (`zero="tiny"`, `nan="nan"`). A decoder that
     shifts the byte into a float's exponent reads 0x00 as 0 and 0xFF as infinity (`zero="zero"`,
@@ -67,7 +67,7 @@ def decode_scales(
 
 
 def encode_scales(amax: npt.ArrayLike, rule: ScaleRule = "floor") -> Bytes:
-    """E8M0 bytes for blocks with largest magnitude `amax` (finite, >= 0); an all-zero block gets byte 0.
+    """E8M0 bytes, shape of `amax`, for blocks with that largest magnitude (finite, >= 0; 0 gives byte 0).
 
     floor: the specification's, floor(log2 amax) - 2, so that amax in (6, 8) of a block clips to 6.
     even: as floor after rounding amax up from mantissa 1.75 on. ceil: ceil(log2 amax) - 2.
@@ -86,7 +86,7 @@ def encode_scales(amax: npt.ArrayLike, rule: ScaleRule = "floor") -> Bytes:
 
 
 def encode_elements(values: npt.ArrayLike) -> Bytes:
-    """E2M1 codes nearest to `values`; ties to the even code, magnitudes above 6 saturate."""
+    """E2M1 codes nearest to `values`, same shape; ties to the even code, magnitudes above 6 saturate."""
     given = np.asarray(values, dtype=np.float64)
     magnitude = np.abs(given)
     # below 2, below 4 and above, codes are 1/2, 1 and 2 apart; even codes are even multiples of that step

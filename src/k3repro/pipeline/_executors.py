@@ -30,7 +30,11 @@ class InlineExecutor(Executor):
 
 @contextmanager
 def open_executor(name: str = "local", jobs: int | None = None) -> Iterator[Executor]:
-    """Open `local`, `inline` or `dask:ADDRESS`; `jobs` is the number of local processes (default 2)."""
+    """Open `local`, `inline` or `dask:ADDRESS`; `jobs` is the number of local processes (default 2).
+
+    Raises:
+        UsageError: another name.
+    """
     if name == "inline":
         yield InlineExecutor()
     elif name == "local":

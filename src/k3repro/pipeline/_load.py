@@ -17,7 +17,11 @@ _PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 
 
 def find_pipeline(name: str, start: Path | None = None) -> Path:
-    """The file of pipeline `name`: a path, or NAME.toml in the nearest `pipelines/` upward of `start`."""
+    """The file of pipeline `name`: a path, or NAME.toml in the nearest `pipelines/` upward of `start`.
+
+    Raises:
+        PipelineError: no such file, or no folder pipelines/ upward of `start`.
+    """
     if name.endswith(".toml") or "/" in name:
         path = Path(name)
         if path.is_file():

@@ -157,7 +157,7 @@ def counted(printed: str, unit: Unit) -> str:
 def combine(
     a: tuple[tuple[str, int], ...], b: tuple[tuple[str, int], ...], sign: int
 ) -> tuple[tuple[str, int], ...]:
-    """The dimension of a product (sign 1) or quotient (sign -1)."""
+    """The dimension, (unit, power) pairs, of a product (sign 1) or quotient (sign -1)."""
     powers = dict(a)
     for name, power in b:
         powers[name] = powers.get(name, 0) + sign * power

@@ -26,7 +26,11 @@ UNKNOWN_ANSWER = "I do not know."
 
 
 def needle_sentence(key: str, value: str) -> str:
-    """The sentence that plants `value` under `key`."""
+    """The sentence that plants `value` under `key`.
+
+    Raises:
+        InputError: key or value outside the needle grammar.
+    """
     sentence = f"The secret token for {key} is {value}."
     if not NEEDLE.fullmatch(sentence):
         raise InputError(

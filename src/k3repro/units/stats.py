@@ -35,7 +35,11 @@ def highest_quantile(n: int) -> float | None:
 
 
 def quantile(values: Sequence[float], q: float) -> float:
-    """Quantile `q` by linear interpolation between order statistics (Hyndman-Fan type 7)."""
+    """Quantile `q` by linear interpolation between order statistics (Hyndman-Fan type 7).
+
+    Raises:
+        InputError: no observations.
+    """
     if not values:
         raise InputError("a quantile of no observations does not exist")
     ordered = sorted(values)
@@ -51,7 +55,11 @@ def order_free_sum(values: Iterable[float]) -> float:
 
 
 def failure_rate_bound(passed: int, total: int, confidence: float = 0.95) -> float:
-    """Upper Clopper-Pearson bound of the failure rate: 57 of 57 gives 0.0512 at 95 % (one-sided)."""
+    """Upper Clopper-Pearson bound of the failure rate: 57 of 57 gives 0.0512 at 95 % (one-sided).
+
+    Raises:
+        InputError: not a count of passes.
+    """
     failures = total - passed
     if not 0 <= failures <= total or total < 1:
         raise InputError(f"{passed} of {total} is not a count of passes")
@@ -65,7 +73,11 @@ def failure_rate_bound(passed: int, total: int, confidence: float = 0.95) -> flo
 
 
 def requests_for_rate(rate: float, confidence: float = 0.95) -> int:
-    """Passes without a failure that bound the failure rate below `rate`: 1 % takes 299."""
+    """Passes without a failure that bound the failure rate below `rate`: 1 % takes 299.
+
+    Raises:
+        InputError: a rate outside (0, 1).
+    """
     if not 0 < rate < 1:
         raise InputError(f"a failure rate lies between 0 and 1, not {rate}")
     return math.ceil(math.log(1 - confidence) / math.log1p(-rate))
@@ -78,7 +90,11 @@ def _binomial_cdf(k: int, n: int, p: float) -> float:
 
 
 def student_t_quantile(p: float, dof: int) -> float:
-    """Quantile `p` of Student's t with `dof` degrees of freedom (checked against scipy in the tests)."""
+    """Quantile `p` of Student's t with `dof` degrees of freedom (checked against scipy in the tests).
+
+    Raises:
+        InputError: p outside (0, 1), or dof below one.
+    """
     if not 0 < p < 1 or dof < 1:
         raise InputError(f"no t quantile at p={p}, dof={dof}")
     if p < 0.5:
@@ -93,7 +109,11 @@ def student_t_quantile(p: float, dof: int) -> float:
 
 
 def f_quantile(p: float, above: int, below: int) -> float:
-    """Quantile `p` of Fisher's F with degrees of freedom `above` and `below` (checked against scipy)."""
+    """Quantile `p` of Fisher's F with degrees of freedom `above` and `below` (checked against scipy).
+
+    Raises:
+        InputError: p outside (0, 1), or degrees of freedom below one.
+    """
     if not 0 < p < 1 or above < 1 or below < 1:
         raise InputError(f"no F quantile at p={p}, dof={above} and {below}")
     low, high = 0.0, 1.0

@@ -102,7 +102,7 @@ def _z(u: float) -> float:
 
 
 def parse_lengths(text: str | int | Sequence[int]) -> Lengths:
-    """Lengths from ``1024``, ``50K``, ``512..2048``, ``normal:1000,200``, ``lognormal:1000,8000``.
+    """Lengths in tokens from ``1024``, ``50K``, ``512..2048``, ``normal:1000,200``, ``lognormal:1000,8000``.
 
     Raises:
         UsageError: none of these forms.
