@@ -17,6 +17,7 @@ from k3repro.check._grid import Line, grid_of
 from k3repro.check._lexer import Printed
 from k3repro.check._relation import Reckoning, Relation, fits, relate
 from k3repro.check._text import Context, show
+from k3repro.check.detect.columns import DERIVED
 from k3repro.printed import Span
 
 __all__ = ["detect"]
@@ -49,6 +50,8 @@ def _judge(kind: str, at: int, lines: Sequence[Line], labels: Mapping[int, str])
         cell, derived = line.cells[at], _of(kind, parts)
         if not fit and not (any(good) or _plausible(kind, cell, derived, parts)):
             continue
+        if not fit and cell.unit in ("x", "%") and DERIVED.search(line.label):
+            continue  # a ratio of means is no mean of ratios
         if not fit and kind in ("mean", "sum") and sum(good) * 2 < len(good) - 1:
             continue
         formula = f"{kind} of {', '.join(show(p) for p in parts[:6])}{', ...' if len(parts) > 6 else ''}"

@@ -226,7 +226,7 @@ def readings_of(pair: Pair, number: Printed, around: str) -> list[Reckoning]:
         better = bool(_MORE.search(around) or _BETTER.search(around))
         if number.value < 1 and not (better if pair.versus else rising):
             found = [Reckoning(f"{names[1]} / {names[0]}", small / big)]
-        elif re.search(r"(?i)\bincrease|\bmore\b|\bgrowth\b", around) and number.value != 1:
+        elif re.search(r"(?i)\bmore\b", around) and number.value != 1:
             found.append(Reckoning(f"{names[0]} / {names[1]} - 1", big / small - one))
         return found
     fall = Reckoning(f"1 - {names[1]} / {names[0]}", one - small / big)

@@ -67,6 +67,8 @@ WAYS = (
     Way("a / b", "%", lambda a, b: a / b),
     Way("b - a", "=", lambda a, b: b - a),
 )
+_FALLS = re.compile(r"(?i)\breduc\w+|\bdecrease\b|\bsavings?\b|\bdrop\b|\bdegradation\b")
+_FALL = Way("1 - b / a", "%", lambda a, b: _ONE - b / a)
 _NEAR = Fraction(1, 10)
 
 
@@ -127,6 +129,10 @@ def _judge(line: Line, lines: Sequence[Line]) -> Iterator[Relation]:
     enough = near * 2 >= total if alone else good >= 2 and good * 2 >= total
     if not enough and not (alone and total == 1 and _adjacent(chosen[0], line)):
         return
+    if _FALLS.search(line.label) and all(fit.way.shape in ("b / a", "a / b") for fit in chosen):
+        chosen = [
+            replace(fit, way=_FALL, good=(), bad=(*fit.good, *fit.near, *fit.bad), near=()) for fit in chosen
+        ]
     for best, tried in zip(chosen, (f for f in found if f), strict=True):
         rivals = [fit for fit in tried if fit.rank[:2] == best.rank[:2] and fit is not best]
         for at in sorted((*best.good, *best.near, *best.bad)):

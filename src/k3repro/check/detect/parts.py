@@ -21,11 +21,46 @@ __all__ = ["detect"]
 _REMAINING = re.compile(r"(?i)\bthe (?:remaining|other|rest)\s?(?:,|\()?\s?[~≈]?(?:about |roughly )?$")
 
 
+_WHOLE = re.compile(
+    r"(?i)\b(?:breakdown|breaks down|broken down|split|spent|"
+    r"consists? of|made up of|composed of|distribut\w+|divided)\b"
+)
+_OFF = 20  # points from 100: further off it is no list of all parts
+
+
 def detect(context: Context) -> Iterator[Relation]:
     for sentence in context.sentences:
         yield from _remaining(sentence)
         yield from _complement(sentence)
         yield from _chain(sentence)
+        yield from _breakdown(sentence)
+
+
+def _breakdown(sentence: Sentence) -> Iterator[Relation]:
+    """`attention (45%), MoE (35%), and other (20%)`: shares in brackets under a word that says they are
+    all.
+    """
+    percents = _percents(sentence)
+    if (
+        len(percents) < 3
+        or not _WHOLE.search(sentence.text)
+        or any(p.hedge in ("at-most", "over") for p in percents)
+    ):
+        return
+    if not all(
+        re.search(r"\w\s?\(\s?[~≈]?$", sentence.before(p)) and re.match(r"\s?\)", sentence.after(p))
+        for p in percents
+    ):
+        return
+    *rest, last = percents
+    total = sum((p.span for p in rest), start=Span.point(0))
+    if abs(float(sum(p.value for p in percents)) - 100) > _OFF:
+        return
+    formula = "100% - " + " - ".join(show(p) for p in rest)
+    says = f"{', '.join(show(p) for p in percents)} are the whole"
+    relation = relate("shares", last, rest, [Reckoning(formula, Span.point(1) - total)], says)
+    if relation is not None:
+        yield relation
 
 
 def _percents(sentence: Sentence) -> list[Printed]:

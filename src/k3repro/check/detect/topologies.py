@@ -23,7 +23,7 @@ __all__ = ["detect"]
 
 _TIMES = re.compile(
     r"\s?[×x*]?\s?|\s(?:nodes?|servers?)?\s?[×x*]\s?|[,\s](?:\w+\s)"
-    r"{0,2}?(?:with|of|containing|having|each with|,)\s(?:\w+\s)?|\s\("
+    r"{0,2}?(?:with|of|containing|having|has|have|each with|,)\s(?:\w+\s)?|\s\("
 )
 _NODE_AFTER = re.compile(
     r"(?i)^\s?(?:NVIDIA |AMD |Instinct |[A-Z]\w*\d\w*\s)*(?:nodes?|servers?|"
@@ -42,6 +42,7 @@ def detect(context: Context) -> Iterator[Relation]:
     for sentence in context.sentences:
         yield from _clusters(sentence)
         yield from _each(sentence, sentence.numbers)
+        yield from _rates(sentence)
         yield from _degrees(
             sentence,
             [
@@ -87,6 +88,23 @@ def _clusters(sentence: Sentence) -> Iterator[Relation]:
         )
         if total is not None:
             yield from _product(total, count, per)
+
+
+def _rates(sentence: Sentence) -> Iterator[Relation]:
+    """One rate per GPU, one count of GPUs and one rate called total in a sentence: a product."""
+    per = [n for n in sentence.numbers if n.unit == "tokens/s/GPU"]
+    gpus = [n for n in sentence.numbers if n.unit == "GPU"]
+    rates = [n for n in sentence.numbers if n.unit == "tokens/s"]
+    if len(per) != 1 or len(gpus) != 1 or len(rates) != 1 or not _whole(gpus[0]):
+        return
+    if not re.search(r"(?i)\b(?:total|aggregate|in all|overall|combined)\b", sentence.text):
+        return
+    derived = per[0].span * Span.point(gpus[0].value)
+    says = f"{show(gpus[0])} x {show(per[0])} is {show(rates[0])}"
+    reckoning = Reckoning(f"{show(gpus[0])} x {show(per[0])}", derived)
+    relation = relate("gpus", rates[0], (gpus[0], per[0]), [reckoning], says)
+    if relation is not None:
+        yield relation
 
 
 def _loose(sentence: Sentence, count: Printed) -> bool:
