@@ -28,7 +28,8 @@ WEIGHTS = ('id = "a", printed = "84.2", unit = "GiB"', 'id = "b", printed = "53.
     ("claim", "expected", "code", "survives"),
     [
         ('printed = "137.4", unit = "GiB", from = ["a + b"]', "supported", "", False),
-        ('printed = "137.8", unit = "GiB", from = ["a + b"]', "contradicted", "K3C101", True),
+        ('printed = "138.0", unit = "GiB", from = ["a + b"]', "contradicted", "K3C101", True),
+        ('printed = "137.8", unit = "GiB", from = ["a + b"]', "contradicted", "K3C102", False),
         ('printed = "137.7", unit = "GiB", from = ["a + b"]', "contradicted", "K3C102", False),
         ('printed = "150", unit = "GiB", hedge = "about", from = ["a + b"]', "supported", "", False),
         ('printed = "160", unit = "GiB", hedge = "about", from = ["a + b"]', "contradicted", "K3C102", False),

@@ -178,9 +178,16 @@ class Ledger:
         found = {name: premise.measure for name, premise in self.premises.items()}
         found |= {c.id: Measure(c.span(times), c.unit.dimension) for c in self.claims.values()}
         for claim in self.claims.values():
-            if claim.same and found[claim.same].dimension == claim.unit.dimension:
-                span = found[claim.same].span.meet(claim.span(times))
-                narrower = span is not None and claim.ulp < self.claims[claim.same].ulp
-                if span is not None and narrower:
-                    found[claim.same] = Measure(span, claim.unit.dimension)
+            for name in self._repeated(claim):
+                base = self.claims[name]
+                span = found[name].span.meet(claim.span(times))
+                same_kind = base.unit.dimension == claim.unit.dimension
+                sharper = claim.ulp * claim.unit.factor < base.ulp * base.unit.factor
+                if span is not None and same_kind and sharper:
+                    found[name] = Measure(span, base.unit.dimension)
         return found
+
+    def _repeated(self, claim: Claim) -> set[str]:
+        """The claims that `claim` prints again: what it mentions, and what it says it simply equals."""
+        equal = {r.formula.text.strip() for r in claim.relations if r.operator == "="}
+        return ({claim.same} | equal) & self.claims.keys()
