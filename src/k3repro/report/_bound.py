@@ -12,6 +12,7 @@ from typing import Any
 from k3repro.errors import K3Error
 from k3repro.report._behind import behind_text, result_seals
 from k3repro.report._calculator import calculator_html
+from k3repro.report._charts import chart_problems
 from k3repro.report._console import console_html
 from k3repro.report._figures import chart_rows, cited_seals, svg_of
 from k3repro.report._finding import Finding, found
@@ -263,9 +264,12 @@ class PageCheck:
             meta["switches"] = switches_of(spec, result.query, named, "figure")
         if spec["usermeta"] != meta:
             return "the chart's usermeta is not what its artifacts say"
-        return next(
-            iter(f"the chart holds {problem}" for problem in spec_problems(spec, self.grammar.numbers)), ""
-        )
+        tiers = {str(self.sources.artifacts[seal]["tier"]) for seal in meta["artifacts"]}
+        problems = [
+            *(f"the chart holds {problem}" for problem in spec_problems(spec, self.grammar.numbers)),
+            *(f"the chart has {problem}" for problem in chart_problems(spec, result.query, expected, tiers)),
+        ]
+        return problems[0] if problems else ""
 
     def _calculator(self, form: Any) -> None:
         query = form.attrib["data-query"]

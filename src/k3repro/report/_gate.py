@@ -1,9 +1,7 @@
-"""The gate: every number a built page shows, outside what is bound to an artifact, with the place it
-stands at.
+"""The gate: every number a built page shows, outside what is bound to an artifact, and where it stands.
 
-Read are text (inline elements joined, so that a split number stays one), titles, alternative texts, aria
-labels, form values, list counters, metadata and text in drawings. Elements that show pixels, and styles of
-a page's own, are refused.
+A page is made of a short list of elements and attributes; what is not on it is refused. Read are text (inline
+elements joined, so that a split number stays one) and every attribute that is not known to be unread.
 """
 
 from __future__ import annotations
@@ -13,167 +11,66 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from k3repro.report._grammar import BOUND, Grammar, Token, as_read
+from k3repro.report._grammar import BLOCK, BOUND, Grammar, Token
 from k3repro.report._icons import is_icon
 
 __all__ = ["PLACES", "Hit", "scan_css", "scan_tree"]
 
-# Everything else flows with its text, also elements that nobody has heard of: a browser joins what they hold.
-_BLOCKS = frozenset(
-    [
-        "html",
-        "head",
-        "body",
-        "title",
-        "meta",
-        "link",
-        "address",
-        "article",
-        "aside",
-        "blockquote",
-        "center",
-        "dd",
-        "details",
-        "dialog",
-        "dir",
-        "div",
-        "dl",
-        "dt",
-        "fieldset",
-        "figcaption",
-        "figure",
-        "footer",
-        "form",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "header",
-        "hgroup",
-        "hr",
-        "br",
-        "li",
-        "legend",
-        "main",
-        "menu",
-        "nav",
-        "ol",
-        "p",
-        "pre",
-        "search",
-        "section",
-        "select",
-        "optgroup",
-        "option",
-        "summary",
-        "table",
-        "caption",
-        "colgroup",
-        "col",
-        "thead",
-        "tbody",
-        "tfoot",
-        "tr",
-        "td",
-        "th",
-        "ul",
-        "textarea",
-        "script",
-        "style",
-        "svg",
-        "g",
-        "text",
-        "desc",
-        "foreignobject",
-    ]
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_BLOCKS = _words(
+    """
+    html head body title meta link article aside blockquote br caption col colgroup dd details div dl dt
+    fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header hr legend li main nav ol optgroup
+    option p pre script section select summary svg table tbody td tfoot th thead tr ul
+    """
 )
-_TEXT_ATTRIBUTES = frozenset(
-    [
-        "title",
-        "alt",
-        "data-clipboard-text",
-        "placeholder",
-        "label",
-        "summary",
-        "abbr",
-        "srcdoc",
-        "content",
-        "prompt",
-        "standby",
-    ]
+_INLINE = _words(
+    """
+    a abbr b button code data del em i img input ins kbd label mark output path small span strong sub
+    sup time wbr
+    """
 )
-_COUNTERS = {"ol": "start", "li": "value", "meter": "value", "progress": "value"}
-_FORM_VALUES = frozenset(["input", "button", "option", "param", "output", "data", "textarea"])
-_REFERENCES = frozenset(
-    [
-        "aria-labelledby",
-        "aria-describedby",
-        "aria-controls",
-        "aria-owns",
-        "aria-hidden",
-        "aria-details",
-        "aria-flowto",
-        "aria-activedescendant",
-    ]
+# Attributes that nobody reads: names, addresses, switches of the theme, and what the verifier compares.
+_UNREAD = _words(
+    """
+    class id href src rel type for name lang scope tabindex role markdown download autocomplete checked
+    selected required disabled inputmode open charset http-equiv media property xmlns viewbox d fill
+    step min max colspan rowspan width height loading decoding data-query data-column data-where
+    data-columns data-rows data-total data-artifacts data-tier
+    data-basis data-n data-relation data-value data-unit
+    data-format data-figure data-source data-sha256 data-language data-seal data-act data-stage
+    data-badge data-live aria-labelledby aria-describedby aria-controls aria-owns aria-hidden
+    aria-details aria-flowto aria-expanded aria-activedescendant aria-pressed aria-selected aria-current
+    aria-haspopup
+    """
 )
-_REFUSED = frozenset(
-    [
-        "iframe",
-        "object",
-        "embed",
-        "video",
-        "audio",
-        "canvas",
-        "applet",
-        "frame",
-        "frameset",
-        "portal",
-        "progress",
-        "meter",
-        "image",
-        "feimage",
-        "picture",
-        "bdo",
-        "marquee",
-        "template",
-        "base",
-        "style",
-        "noscript",
-        "noembed",
-        "noframes",
-        "xmp",
-        "plaintext",
-        "listing",
-        "keygen",
-        "isindex",
-        "font",
-        "basefont",
-        "use",
-        "set",
-        "animate",
-        "animatemotion",
-        "animatetransform",
-        "foreignobject",
-        "slot",
-    ]
+_REFUSED_ATTRIBUTES = _words(
+    """
+    background poster longdesc lowsrc dynsrc srcset srcdoc ping shadowrootmode hidden inert popover
+    contenteditable slot is itemprop
+    """
 )
-# Attributes that bring pixels from elsewhere, or turn text round.
-_REFUSED_ATTRIBUTES = frozenset(
-    ["background", "poster", "longdesc", "lowsrc", "dynsrc", "srcset", "ping", "shadowrootmode"]
-)
+_COUNTERS = {"ol": "start", "li": "value"}
+_FORM_VALUES = frozenset(["input", "button", "option", "output", "data"])
 _CHROME_META = {("viewport", "width=device-width,initial-scale=1")}
 _STYLE_OK = re.compile(r"\s*(?:text-align:\s*(?:left|right|center)\s*;?)?\s*")
 _CSS_TEXT = re.compile(
     r"(?:content|counter-[a-z]+|quotes|list-style(?:-type)?)\s*:\s*([^;}]*)", re.IGNORECASE
 )
 _CSS_STRING = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'")
+_PREFIX = "kilo|mega|giga|tera|milli|micro|nano"
 _GLUE_AFTER = re.compile(
-    rf"{BOUND}(?:[\w%‰°×^′″\u0300-\u036f\u20d0-\u20ff]\S*|[/.,:\-–−+]\w\S*"
-    rf"|\s*(?:[kKMGTPx×%‰]|[KMGT]i|bn|mn|tn|percent|per cent)(?!\w))"
+    rf"{BOUND}(?:[\w%‰°×^′″{BOUND}]\S*|[/.,:\-–−+](?:\w|{BOUND})\S*"
+    rf"|\s*(?:[kKMGTPx×%‰{BOUND}]|[KMGT]i|bn|mn|tn|percent|per cent|(?:{_PREFIX})\w*)(?!\w))"
 )
-_SIGN_BEFORE = re.compile(rf"(?:[-/^]|[\w.,])(?={BOUND})|[−+±×^/~≈<>≤≥√∛]\s*(?={BOUND})")
+_SIGN_BEFORE = re.compile(
+    rf"(?:[-/^]|[\w.,])(?={BOUND})|[−+±×^/~≈<>≤≥√∛]\s*(?={BOUND})|\b(?:minus|negative|{_PREFIX})\s*(?={BOUND})",
+    re.IGNORECASE,
+)
 
 # Places can be switched off one by one, so that tests show what each alone finds.
 PLACES = frozenset({"text", "attributes", "aria", "meta", "counters", "forms", "style", "refused", "glued"})
@@ -228,7 +125,7 @@ def scan_tree(root: Any, bound: set[Any], grammar: Grammar, places: frozenset[st
 
     def walk(element: Any) -> None:
         if element in bound:
-            run.add(BOUND, "bound")
+            run.add(BOUND if "k3-value" in (element.get("class") or "").split() else BLOCK, "bound")
             return
         if not isinstance(element.tag, str):
             return
@@ -260,12 +157,12 @@ def _text_hits(run: _Run, grammar: Grammar) -> Iterator[Hit]:
 
 def _glued(run: _Run) -> Iterator[Hit]:
     """What stands against a bound number changes it: a sign before, a digit, suffix or multiplier after."""
-    text = as_read(run.text())
+    text = run.text()
     for pattern in (_GLUE_AFTER, _SIGN_BEFORE):
         for match in pattern.finditer(text):
             yield Hit(
                 run.tag_of(BOUND),
-                match.group().replace(BOUND, "").strip(),
+                match.group().replace(BOUND, "").strip() or "another value",
                 "glued",
                 " ".join(text.split())[:120],
             )
@@ -276,10 +173,8 @@ def _attribute_hits(element: Any, tag: str, grammar: Grammar, places: frozenset[
         yield Hit(tag, f"<{tag}>", "refused")
     for name, value in element.attrib.items():
         name = _local(name)
-        if "refused" in places and (
-            name in _REFUSED_ATTRIBUTES or (name == "dir" and value.lower() not in {"ltr", "auto"})
-        ):
-            yield Hit(f"{tag}@{name}", value[:60], "refused")
+        if "refused" in places and _refuses(element, tag, name, value):
+            yield Hit(f"{tag}@{name}", value[:60] or name, "refused")
         place = _place_of(tag, name)
         if place == "style" and place in places and not _STYLE_OK.fullmatch(value):
             yield Hit(f"{tag}@style", value, "style")
@@ -288,18 +183,28 @@ def _attribute_hits(element: Any, tag: str, grammar: Grammar, places: frozenset[
             yield from (Hit(f"{tag}@{name}", token.text, token.rule, value[:120]) for token in tokens)
 
 
+def _refuses(element: Any, tag: str, name: str, value: str) -> bool:
+    """Attributes that bring pixels from elsewhere, turn text round or hide it (the theme hides buttons)."""
+    if name == "dir":
+        return value.lower() not in {"ltr", "auto"}
+    if name == "hidden":
+        chrome = tag in {"button", "label"} and (element.get("class") or "").startswith("md-")
+        return not chrome or any(parent.tag == "article" for parent in element.iterancestors())
+    return name in _REFUSED_ATTRIBUTES
+
+
 def _place_of(tag: str, name: str) -> str:
-    if tag == "meta":
-        return "meta" if name == "content" else ""
-    if name.startswith("aria-"):
-        return "" if name in _REFERENCES else "aria"
     if _COUNTERS.get(tag) == name:
         return "counters"
-    if name == "value" and tag in _FORM_VALUES:
-        return "forms"
-    if name in _TEXT_ATTRIBUTES:
-        return "attributes"
-    return "style" if name == "style" else ""
+    if name == "style":
+        return "style"
+    if name in _UNREAD or name.startswith("data-md-"):
+        return ""
+    if tag == "meta":
+        return "meta"
+    if name.startswith("aria-"):
+        return "aria"
+    return "forms" if name == "value" and tag in _FORM_VALUES else "attributes"
 
 
 def _is_chrome(tag: str, element: Any, name: str, value: str) -> bool:
@@ -312,8 +217,10 @@ def _is_chrome(tag: str, element: Any, name: str, value: str) -> bool:
 
 
 def _is_refused(element: Any, tag: str) -> bool:
-    drawing = tag == "svg" and not is_icon(element)
-    return tag in _REFUSED or drawing or (tag == "img" and not _is_asset(element))
+    if tag in {"svg", "path"}:
+        drawing = element if tag == "svg" else element.getparent()
+        return drawing is None or not is_icon(drawing)
+    return tag not in _BLOCKS | _INLINE or (tag == "img" and not _is_asset(element))
 
 
 def _is_asset(element: Any) -> bool:

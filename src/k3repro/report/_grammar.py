@@ -1,27 +1,23 @@
 """What counts as a number in text: the gate's grammar.
 
-Text is read as a reader sees it: invisible characters dropped, compatibility forms folded (NFKC). A number is
-any token with a decimal digit of any script, any other numeral character (one half, superscripts, circled,
-Roman, Han), a number word, or a Roman numeral that does not follow "Figure". Names of letters and digits pass
-from a vocabulary.
+A page is written in a short list of characters; any other one is a finding, whatever it looks like. A number
+is any token with a digit, a number word, letters that read as digits before a unit ("lOO ms"), or a Roman
+numeral that does not follow "Figure". Names of letters and digits pass from a vocabulary.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 from k3repro.errors import InputError
 
 __all__ = ["RULES", "Grammar", "Token"]
 
 # Each rule can be switched off, so that tests show what it alone finds.
-RULES = frozenset(
-    {"digits", "names", "numerals", "words", "roman", "invisible", "fold", "lookalikes", "bidi"}
-)
+RULES = frozenset({"digits", "names", "words", "roman", "shapes", "characters"})
 
 _ONES = (
     "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
@@ -42,8 +38,12 @@ _MULTIPLES = "doubl tripl trebl quadrupl quintupl sextupl septupl octupl"
 _DECADES = "|".join(_TENS.split()).replace("y", "ie")
 _CARDINAL = "|".join(f"{_ONES} {_TENS}".split())
 _JOINED = rf"(?:{'|'.join(_TENS.split())})(?:one|{'|'.join(_ONES.split()[:8])})|(?:two|three|four)score"
+_PHRASES = (
+    r"orders? of magnitude|scores of|(?:a|one|several) score(?: of \w+s)?(?! of)|one[ -]per ?cent"
+    r"|(?:single|double)[ -]digits?"
+)
 _WORDS = re.compile(
-    rf"(?<![^\W_])(?:(?:{_JOINED}|{_CARDINAL}|{'|'.join(_LARGE.split())})(?:s|es|fold|ish|some)?"
+    rf"(?<![^\W_])(?:{_PHRASES}|(?:{_JOINED}|{_CARDINAL}|{'|'.join(_LARGE.split())})(?:s|es|fold|ish|some)?"
     rf"|(?:{'|'.join(_ORDINALS.split())})(?:s|ly)?|quarters?|(?:{_DECADES})(?:s|th|ths)"
     rf"|(?:{'|'.join(_MULTIPLES.split())})(?:e|es|ed|ing|y)"
     rf"|{'|'.join(_PARTS.split())})(?![^\W_])",
@@ -55,32 +55,26 @@ _ROMAN = re.compile(
     r"M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})"
     r"|(?=[ivx]{2})(?!(?:vi|xi|xv|xx+)\b)x{0,3}(?:ix|iv|v?i{0,3}))(?!\w)"
 )
-_BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-_INVISIBLE = re.compile(
-    "[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\U000e0000-\U000e0fff\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0]"
+# What a page may be written with. Letters of other scripts, marks that join, joints nobody sees, numbers
+# drawn as pictures: each could make a number that nothing else here finds, and no honest page needs one.
+_OTHERS = (
+    "\u00a0\u2013\u2014\u2018\u2019\u201c\u201d\u2026\u2022\u00b7\u00ab\u00bb\u00d7\u00f7\u2212\u00b1\u2248\u2264\u2265\u2260\u2192\u2190\u2191\u2193\u2194"
+    "\u221a\u221e\u221d\u2211\u2202\u00b0\u2032\u2033\u2030\u00a7\u00b6\u2020\u2021\u20ac\u00a3\u00a9\u00ae\u2122\u00b5\u03bc\u0394\u03b1\u03b2\u03b3\u03b5\u03b8\u03bb\u03c0\u03c3\u03c4\u03a3\u03a9\u2713\u2717\u25b8\u25be"
+)
+_LATIN = "".join(map(chr, [*range(0xC0, 0xD7), *range(0xD8, 0xF7), *range(0xF8, 0x100)]))
+_STRANGE = re.compile(rf"[^\t\n\r\x20-\x7e{re.escape(_LATIN + _OTHERS)}\ufffb\ufffc]")
+_UNIT = r"(?:[munµ]?s|min|h|x|×|%|‰|[KMGT]i?B(?:/s)?|bytes?|tok(?:en)?s?(?:/s)?|GPUs?|requests?)"
+_SHAPE = r"[lIOo|SBZ]"
+_SHAPES = re.compile(
+    rf"(?<![\w/])(?!(?:So|I)\b)(?:{_SHAPE}[lIOo|SBZ.,]{{0,5}}(?=\s{_UNIT}(?!\w))|{_SHAPE}{{2,6}}(?={_UNIT}(?!\w)))"
 )
 _EDGE = " \t\"'`.,;:!?…“”‘’«»()[]{}<>*"
 _SPLIT = re.compile(r"[/,;:()\[\]{}|=&\"'‘’“”<>→+…]|[-_.‐‑–—]")
 _NUMBER_LIKE = re.compile(r"[~≈<>±+\-−]?[\d.,]+(?:[eE][+-]?\d+)?\s?[^\W\d_]{0,3}[%‰]?")
-# Numbers drawn as pictures, and Latin letters drawn in shapes that compatibility folding leaves alone.
-_PICTURED = re.compile(
-    r"\b(?:KEYCAP|CLOCK FACE|DIE FACE|DOMINO TILE|PLAYING CARD|MAHJONG TILE|BRAILLE PATTERN DOTS|TALLY"
-    r"|DIGIT|NUMERAL)\b"
-)
-_DRAWN = re.compile(
-    r"(?:NEGATIVE |REGIONAL INDICATOR |SQUARED |CROSSED )*(?:CIRCLED |SQUARED )?(?:LATIN |SYMBOL )"
-    r"(?:CAPITAL |SMALL )?LETTER (?:SMALL CAPITAL |DOTLESS |SCRIPT |LONG )?([A-Z])(?: WITH .*)?"
-)
-_LOOKALIKES = dict(
-    zip(
-        "аеорсухіјѕԁԛԝһӏпгвнктмАЕОРСУХІЈЅВНКТМΑΒΕΖΗΙΚΜΝΟΡΤΥΧαεινορτυχϲ",
-        "aeopcyxijsdqwhlnrbhktmAEOPCYXIJSBHKTMABEZHIKMNOPTYXaeivoptuxc",
-        strict=True,
-    )
-)
 _LONGEST_NAME = 60
 _SHORT = 400  # characters of a text worth remembering
-BOUND = "\ufffc"  # stands for a bound element in the text around it
+BOUND = "\ufffc"  # stands for a bound value in the text around it
+BLOCK = "\ufffb"  # stands for any other bound element
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,38 +128,24 @@ class Grammar:
         return self._read[text]
 
     def _tokens(self, text: str) -> Iterator[Token]:
-        if "bidi" in self.rules:
-            yield from (Token(f"U+{ord(found):04X}", "bidi") for found in _BIDI.findall(text))
         text = self._without_phrases(text)
-        if "numerals" in self.rules:
-            yield from self._numerals(text)
-            text = "".join("·" if _is_numeral(character) else character for character in text)
-        if "invisible" in self.rules:
-            text = _INVISIBLE.sub("", text)
-        if "fold" in self.rules:
-            text = unicodedata.normalize("NFKC", text)
-        text = self._without_phrases(text)
+        if "characters" in self.rules:
+            for run in text.split():
+                if _STRANGE.search(run):
+                    yield Token(run.strip(_EDGE) or run, "characters")
         if "digits" in self.rules or "names" in self.rules:
             yield from self._digits(text)
-        if "lookalikes" in self.rules:
-            text = "".join(map(_as_seen, unicodedata.normalize("NFD", text)))
-        if "words" in self.rules:
-            yield from (Token(match.group(), "words") for match in _WORDS.finditer(text))
-        if "roman" in self.rules:
-            yield from (Token(match.group(), "roman") for match in _ROMAN.finditer(text))
+        for rule, pattern in (("words", _WORDS), ("roman", _ROMAN), ("shapes", _SHAPES)):
+            if rule in self.rules:
+                yield from (Token(match.group(), rule) for match in pattern.finditer(text))
 
     def _without_phrases(self, text: str) -> str:
         return self._phrases.sub("·", text) if self._phrases else text
 
-    def _numerals(self, text: str) -> Iterator[Token]:
-        for run in text.split():
-            if any(map(_is_numeral, run)):
-                yield Token(run.strip(_EDGE), "numerals")
-
     def _digits(self, text: str) -> Iterator[Token]:
         for run in text.split():
             if any(character.isdecimal() for character in run):
-                yield from self._judge(run.strip(_EDGE).replace(BOUND, ""))
+                yield from self._judge(run.strip(_EDGE).replace(BOUND, "").replace(BLOCK, ""))
 
     def _judge(self, run: str) -> Iterator[Token]:
         if run in self.vocabulary:
@@ -180,36 +160,6 @@ class Grammar:
             rule = "names" if _is_name(token) else "digits"
             if rule in self.rules:
                 yield Token(token, rule)
-
-
-def _is_numeral(character: str) -> bool:
-    """Whether a character stands for a number without being a decimal digit: ½, ³, ①, Ⅻ, 三, 🔟, ⚄."""
-    return character > "\x7f" and _names_number(character)
-
-
-@lru_cache(maxsize=4096)
-def _names_number(character: str) -> bool:
-    if character.isdecimal():
-        return False
-    return unicodedata.numeric(character, None) is not None or bool(
-        _PICTURED.search(unicodedata.name(character, ""))
-    )
-
-
-@lru_cache(maxsize=4096)
-def _as_seen(character: str) -> str:
-    """The Latin letter that a reader sees; nothing for an accent."""
-    if character <= "\x7f":
-        return character
-    if unicodedata.category(character) == "Mn":
-        return ""
-    letter = _DRAWN.fullmatch(unicodedata.name(character, ""))
-    return letter.group(1) if letter else _LOOKALIKES.get(character, character)
-
-
-def as_read(text: str) -> str:
-    """The text without invisible characters, compatibility forms folded."""
-    return unicodedata.normalize("NFKC", _INVISIBLE.sub("", text))
 
 
 def _is_name(token: str) -> bool:

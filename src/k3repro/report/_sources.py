@@ -225,6 +225,7 @@ class Sources:
     def _check_heads(self, query: Query, where: str) -> None:
         """Heads of tables are bound to nothing, so they hold no number but the level of a bound."""
         for spec in query.columns.values():
+            _check_unit(spec, where)
             for text in (_LEVEL.sub("", spec.label), spec.unit, spec.about):
                 if written := self.grammar.numbers(text):
                     raise GateFailed(
@@ -270,6 +271,21 @@ class Sources:
             return "derived", basis
         tier = tiers.pop()
         return tier, basis if tier == "derived" else ""
+
+
+_NAMED = re.compile(r"_(s|ms|us|ns|min|gib|mib|gb|mb)\Z")
+_UNITS = {"us": "µs", "gib": "GiB", "mib": "MiB", "gb": "GB", "mb": "MB"}
+_FAMILIES = ({"s", "ms", "µs", "ns", "min", "h"}, {"B", "KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB"})
+
+
+def _check_unit(spec: ColumnSpec, where: str) -> None:
+    """A column called `wall_s` is in seconds."""
+    match = _NAMED.search(spec.name)
+    named = _UNITS.get(match.group(1), match.group(1)) if match else ""
+    if named and spec.unit != named and any(named in kind and spec.unit in kind for kind in _FAMILIES):
+        raise GateFailed(
+            f"column {spec.name} is said to be in {spec.unit}", where=where, fix=f"Say {named}, or rename it."
+        )
 
 
 def sample_size(row: Mapping[str, Any], spec: ColumnSpec) -> str:

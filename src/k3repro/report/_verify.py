@@ -23,6 +23,7 @@ from k3repro.report._parquet import parquet_of
 from k3repro.report._search import INDEX, index_text, page_entries
 from k3repro.report._site import Template
 from k3repro.report._sources import Sources
+from k3repro.report._structure import check_structure, links_of, unreached
 from k3repro.report._templates import scan_templates
 
 __all__ = ["Outcome", "check_page", "verify_tree"]
@@ -40,6 +41,8 @@ class Outcome:
     seals: set[str] = field(default_factory=set)
     quoted: set[str] = field(default_factory=set)
     entries: dict[str, list[list[Any]]] = field(default_factory=dict)  # of the search, by page
+    entries: dict[str, list[list[str]]] = field(default_factory=dict)  # of the search, by page
+    links: dict[str, set[str]] = field(default_factory=dict)  # to other pages, by page
     behind: dict[str, str] = field(default_factory=dict)  # data files of pages, as they should be
 
     @property
@@ -75,6 +78,7 @@ def verify_tree(
             outcome.findings += [
                 found(name, f"{token!r} in a style sheet", "css", _BIND) for token in printed
             ]
+    outcome.findings += unreached(outcome.links)
     made = {INDEX, *outcome.behind}
     outcome.findings += _scripts.check_files(root, made)
     outcome.findings += _check_behind(root, outcome.behind)
@@ -110,11 +114,14 @@ def check_page(
     page.run()
     outcome.findings += page.findings
     outcome.findings += _scripts.check_page_scripts(name, root, data, grammar)
+    outcome.findings += check_structure(name, root, data)
     outcome.findings += check_beside(name, root)
     outcome.values += page.values
     outcome.entries[name] = page_entries(name, root)
-    if data_file := page.behind():
+    data_file = page.behind()
+    if data_file:
         outcome.behind[behind_name(name)] = data_file
+    outcome.links[name] = links_of(name, root, data_file or "")
     outcome.seals |= page.seals
     outcome.quoted |= page.quoted
     for hit in scan_tree(root, page.bound, grammar, places):
