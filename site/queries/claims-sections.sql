@@ -9,6 +9,7 @@ SELECT c.seal, c.subject AS document, c.section,
   'claims/' || c.subject || '/' || c.section || '.html' AS href, min(c.position) AS position,
   count(*) AS claims,
   count(*) FILTER (verdict = 'supported') AS supported,
+  count(*) FILTER (verdict = 'repeats') AS repeats,
   count(*) FILTER (verdict = 'contradicted') AS contradicted,
   count(*) FILTER (verdict = 'undecidable') AS undecidable,
   count(*) FILTER (verdict = 'unbacked') AS unbacked

@@ -141,7 +141,7 @@ PRIMARY = (
 @pytest.mark.parametrize(
     ("claim", "fidelity", "code"),
     [
-        ('printed = "74", unit = "ms/token", primary = "k"', "faithful", ""),
+        ('printed = "74", unit = "ms/token", primary = "k"', "faithful", "K3C202"),
         ('printed = "0.074", unit = "s/token", primary = "k"', "unit changed", "K3C302"),
         ('printed = "47", unit = "ms/token", primary = "k"', "altered", "K3C301"),
         ('printed = "40", unit = "GiB/GPU", primary = "pool"', "unit changed", "K3C302"),

@@ -53,7 +53,7 @@ def test_json_of_the_shipped_ledgers(monkeypatch):
     fields = {"id", "source", "locator", "printed", "verdict", "interval", "derivation"}
     assert all(fields <= set(claim) for claim in result["claims"])
     verdicts = {claim["verdict"] for claim in result["claims"]}
-    assert verdicts == {"supported", "contradicted", "undecidable", "unbacked"}
+    assert verdicts == {"supported", "repeats", "contradicted", "undecidable", "unbacked"}
 
 
 def test_the_summary_is_checked_against_the_publication():

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from k3repro import __version__
-from k3repro.claims._audit import headline
+from k3repro.claims._audit import VERDICTS, headline
 from k3repro.claims._library import Audit
 from k3repro.claims._render import audit_json, counts
 from k3repro.errors import InputError
@@ -30,7 +30,7 @@ _PROFILE = "https://w3id.org/ro/crate/1.1"
 _STATEMENT = "https://in-toto.io/Statement/v1"
 _PREDICATE = "https://in-toto.io/attestation/test-result/v0.1"
 _SOFTWARE = "#k3repro"
-_LICENSES = {"MIT": "https://spdx.org/licenses/MIT", "CC-BY-4.0": "https://spdx.org/licenses/CC-BY-4.0"}
+_LICENSES = {name: f"https://spdx.org/licenses/{name}" for name in ("MIT", "CC-BY-4.0", "CC0-1.0")}
 _FORMATS = {".duckdb": "application/vnd.duckdb.file", ".toml": "application/toml", ".sql": "application/sql"}
 
 
@@ -85,7 +85,7 @@ def _describe(path: Path, root: Path) -> _File:
 
 def _statement(files: list[_File], audits: list[Audit]) -> dict[str, Any]:
     """An in-toto test result: the audit is the test, each claim a case."""
-    cases: dict[str, list[str]] = {"supported": [], "contradicted": [], "undecidable": [], "unbacked": []}
+    cases: dict[str, list[str]] = {verdict: [] for verdict in VERDICTS}
     for audit in audits:
         for verdict in audit.verdicts:
             cases[verdict.verdict].append(f"{audit.ledger.id}:{verdict.claim.id}")

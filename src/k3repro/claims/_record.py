@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from k3repro.claims._artifacts import backer
-from k3repro.claims._audit import Step, Verdict, audit_ledger, headline
+from k3repro.claims._audit import VERDICTS, Step, Verdict, audit_ledger, headline
 from k3repro.claims._claim import Claim, Ledger
 from k3repro.claims._coverage import Coverage, coverage
 from k3repro.claims._ledger import read_ledger_text
@@ -71,6 +71,7 @@ _COUNTS = [
     "non_claims",
     "uncovered",
     "supported",
+    "repeats",
     "contradicted",
     "undecidable",
     "unbacked",
@@ -301,10 +302,7 @@ def _print(claim: Claim) -> str:
 
 def _summary(ledger: Ledger, verdicts: list[Verdict], cover: Coverage, chosen: int) -> dict[str, Any]:
     own = [verdict for verdict in verdicts if not verdict.claim.same]
-    tally = {
-        name: sum(verdict.verdict == name for verdict in own)
-        for name in ("supported", "contradicted", "undecidable", "unbacked")
-    }
+    tally = {name: sum(verdict.verdict == name for verdict in own) for name in VERDICTS}
     return {
         "document": ledger.id,
         "numerals": cover.numerals,

@@ -60,7 +60,7 @@ def claims_command(
     root: Path | None,
     as_json: bool,
 ) -> None:
-    """Audit the claims of a publication: supported, contradicted, undecidable or unbacked.
+    """Audit the claims of a publication: supported, repeats another, contradicted, undecidable or unbacked.
 
     LEDGER is the id or path of a ledger of claims (default: every ledger of the store). Exit 0: nothing found
     and full coverage; 1: findings; 2: the ledger is wrong, or the source no longer contains an anchor.
