@@ -41,7 +41,6 @@ class Outcome:
     seals: set[str] = field(default_factory=set)
     quoted: set[str] = field(default_factory=set)
     entries: dict[str, list[list[Any]]] = field(default_factory=dict)  # of the search, by page
-    entries: dict[str, list[list[str]]] = field(default_factory=dict)  # of the search, by page
     links: dict[str, set[str]] = field(default_factory=dict)  # to other pages, by page
     behind: dict[str, str] = field(default_factory=dict)  # data files of pages, as they should be
 
