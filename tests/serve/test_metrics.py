@@ -44,9 +44,11 @@ def test_any_text_is_read_without_an_error(text: str) -> None:
     parse_metrics(text)
 
 
-def test_unreadable_lines_are_counted_and_nan_carries_no_fact() -> None:
-    metrics = parse_metrics("a 1\nwhat is this\nb{x=} q\nc NaN\n")
-    assert metrics.unread == 2 and metrics.total("a") == 1 and metrics.total("c") == 0
+def test_unreadable_lines_are_counted_and_nan_is_unknown_not_zero() -> None:
+    metrics = parse_metrics('a 1\nwhat is this\nb{x=} q\nc NaN\nd{r="0"} 2\nd{r="1"} +Inf\n')
+    assert metrics.unread == 2 and metrics.total("a") == 1
+    assert metrics.total("c") is None and metrics.largest("c") is None
+    assert metrics.total("d") is None and metrics.largest("d") == 2 and metrics.total("d", r="0") == 2
 
 
 def test_a_busy_or_degraded_serve_is_not_healthy() -> None:

@@ -97,7 +97,7 @@ def test_only_the_level_behind_the_factor_is_in_sample(judged: Artifact) -> None
     }
     assert all(value == "independent" for key, value in relations.items() if key[0] != "one factor")
     (row,) = cells(judged, "llama/multi", concurrency=4, variant="one factor", quantity="total_tokens_per_s")
-    assert row["simulated"] == pytest.approx(500, rel=2e-2)  # it bends to its own cell, which shows nothing
+    assert row["simulated"] == pytest.approx(500, rel=2e-2)  # it fits its own cell, which shows nothing
 
 
 def test_no_more_in_flight_than_were_sent(judged: Artifact) -> None:

@@ -15,7 +15,7 @@ from k3repro.errors import SpecError
 
 
 def check_plan(plan: Plan) -> list[Broken]:
-    """Every rule the plan breaks, what denies first.
+    """Every rule the plan breaks, denials first.
 
     Raises:
         SpecError: a flag or variable that a rule reads holds something else than its kind of value.

@@ -85,7 +85,7 @@ class StateFile:
     def load(self) -> State | None:
         """The state, None when nothing was started.
 
-        A file that cannot be read gives way to the one before it: same serve, one event earlier. Tear-down
+        If a file is unreadable, the one before it is used: same serve, one event earlier. Tear-down
         stops every role of a serve, listed or not, so that this is enough.
 
         Raises:

@@ -70,7 +70,7 @@ class BringUp:
         """All steps, in order.
 
         Raises:
-            MachineError: a node, port or program is not able to.
+            MachineError: a node, port or program failed.
             FindingError: an engine died, or the serve answers wrongly.
         """
         await self._open()

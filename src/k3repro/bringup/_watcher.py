@@ -241,7 +241,7 @@ def _by_lane(metrics: Metrics) -> dict[int, float]:
     found: dict[int, float] = {}
     for sample in metrics.named("vllm:generation_tokens"):
         engine = sample.labels.get("engine", "")
-        if engine.isdigit():
+        if engine.isdigit() and sample.value is not None:
             found[int(engine)] = found.get(int(engine), 0.0) + sample.value
     return found
 

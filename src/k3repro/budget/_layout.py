@@ -133,7 +133,7 @@ def weights_of_stages(
     *,
     platform: Platform | None = None,
 ) -> tuple[Weights, ...]:
-    """Bytes and tensors of every pipeline stage: its layers; the first has the embedding, the last the head."""
+    """Bytes and tensors of every pipeline stage: its layers, and the embedding (first) or head (last)."""
     stages = stage_layers(model.num_layers, pp)
     last = len(stages) - 1
     return tuple(

@@ -106,7 +106,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def _refuse_empty(arguments: list[str]) -> None:
-    """An option or argument without text is a shell variable that was not set, never a wish."""
+    """An option or argument without text is a shell variable that was not set, never intended."""
     for before, given in zip(["", *arguments], arguments, strict=False):
         if not given or (given.startswith("--") and given.endswith("=")):
             name = given.rstrip("=") or (before if before.startswith("-") else "an argument")

@@ -46,7 +46,7 @@ _CONTEXTS = (1280, 50_000, 100_000, 200_000, 300_000, 512_000)
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def capacity() -> None:
-    """What fits, what binds, how long it takes, what it costs. No answer beyond what was measured.
+    """What fits, what binds, how long it takes, what it costs. Never extrapolates.
 
     \b
     Examples:
@@ -279,7 +279,7 @@ def _wall_law(platform: str, name: str | None) -> Law | None:
 
 
 def _cells() -> list[Cell]:
-    """Published cells of the artifact store, or none where no store or no transcription is at hand."""
+    """Published cells of the artifact store, or none where there is no store or no transcription."""
     try:
         printed = [artifact for artifact in Store().artifacts() if artifact.tier == "published"]
     except StoreError:

@@ -74,7 +74,7 @@ class RouterPlan:
 
     @property
     def minutes(self) -> float | None:
-        """At least so many minutes for what is to do; None where nothing is known."""
+        """The fewest minutes the work takes; None where nothing is known."""
         known = [step.minutes for step in self.todo if step.minutes is not None]
         return order_free_sum(known) if known else None
 

@@ -120,7 +120,7 @@ def _verdict(
         return UNKNOWN, f"{late} of {len(rows)} later than {timeout_s:.0f} s; no engine metrics to tell why"
     return (
         UNKNOWN,
-        f"{late} of {len(rows)} later than {timeout_s:.0f} s though none waited: too slow, not too full",
+        f"{late} of {len(rows)} later than {timeout_s:.0f} s though none waited: slow, not at capacity",
     )
 
 

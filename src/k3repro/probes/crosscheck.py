@@ -142,7 +142,7 @@ class _Buckets:
         for metrics, sign in ((after, 1), (before, -1)):
             for sample in metrics.named(f"{name}_bucket"):
                 bound = float(sample.labels.get("le", "inf"))
-                grown[bound] = grown.get(bound, 0.0) + sign * sample.value
+                grown[bound] = grown.get(bound, 0.0) + sign * (sample.value or 0.0)
         self.bounds = sorted(bound for bound in grown if bound < math.inf)
         self.count = round(grown.get(math.inf, 0.0))
         self._grown = grown

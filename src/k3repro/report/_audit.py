@@ -74,7 +74,7 @@ def audit_site(
     rebuild: bool = False,
     checkout: Path | None = None,
 ) -> SiteAudit:
-    """Check a built site, and that its ledger is still part of today's as far as a store is at hand.
+    """Check a built site, and its ledger against a local store that shares its history.
 
     store: default the one whose folder the site stands in, else that of the working directory if it knows any
     ledger entry of the site. alone: use none. signers: whose signatures count (OpenSSH allowed_signers);
@@ -167,7 +167,7 @@ def _local_store(folder: Path, ledger: Ledger, notes: list[str]) -> Store | None
         if theirs:
             notes.append(f"{near.root} has another history: nothing is known about withdrawals since")
             return None
-    notes.append("no store is at hand: nothing is known about withdrawals since")
+    notes.append("no local store shares this site's history: withdrawals since are unknown")
     return None
 
 

@@ -73,7 +73,7 @@ def _logarithmic(spec: Any, rows: Sequence[Mapping[str, Any]], channel: str, whe
     fields |= ends
     if not ends and any(mark in {"bar", "area"} for mark in _marks(spec)):
         raise InputError(
-            "bars and areas start at nought, which no logarithm reaches",
+            "bars and areas start at zero, which has no logarithm",
             where=where,
             fix="Use points or lines.",
         )
@@ -82,7 +82,7 @@ def _logarithmic(spec: Any, rows: Sequence[Mapping[str, Any]], channel: str, whe
         raise InputError(
             f"the {channel} axis cannot be logarithmic",
             where=where,
-            fix="It needs quantitative columns, every value above nought: filter in SQL.",
+            fix="It needs quantitative columns, every value positive: filter in SQL.",
         )
     return f"logarithmic {channel} axis"
 

@@ -41,7 +41,7 @@ def tree_html(
     base: how the page reaches the site's root (`` or `../`).
 
     Raises:
-        InputError, GateFailed: as for a table; a `depth` that is missing, does not start at nought or skips a
+        InputError, GateFailed: as for a table; a `depth` that is missing, does not start at zero or skips a
             level.
     """
     return _drawn(sources, query, where, columns, base)[0]

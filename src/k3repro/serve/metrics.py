@@ -14,11 +14,11 @@ _ESCAPES = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One line of metrics text."""
+    """One line of metrics text; `value` is None where it is NaN or infinite (a quantile of nothing)."""
 
     name: str
     labels: Mapping[str, str]
-    value: float
+    value: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,15 @@ class Metrics:
         return [s for s in found if all(s.labels.get(key) == value for key, value in labels.items())]
 
     def total(self, name: str, **labels: str) -> float | None:
-        """Sum over all engines and lanes; None when the engine does not report it (unknown, not zero)."""
-        found = self.named(name, **labels)
-        return math.fsum(sample.value for sample in found) if found else None
+        """Sum over all engines and DP ranks; None when one of them does not report it (unknown, not zero)."""
+        values = [sample.value for sample in self.named(name, **labels)]
+        known = [value for value in values if value is not None]
+        return math.fsum(known) if known and len(known) == len(values) else None
 
     def largest(self, name: str, **labels: str) -> float | None:
-        """Largest over all engines and lanes; None when not reported."""
-        return max((sample.value for sample in self.named(name, **labels)), default=None)
+        """Largest over all engines and DP ranks; None when none reports it."""
+        known = (sample.value for sample in self.named(name, **labels))
+        return max((value for value in known if value is not None), default=None)
 
     def labels(self, name: str) -> Mapping[str, str]:
         """The labels of the first sample called `name`: how info metrics carry configuration."""
@@ -74,8 +76,7 @@ def _sample(line: str) -> Sample | None:
     except ValueError:
         return None
     labels = dict(_labels(match[2] or ""))
-    # NaN and infinity are legal here (quantiles of nothing) but carry no fact.
-    return Sample(match[1], labels, value) if math.isfinite(value) else Sample(match[1], labels, 0.0)
+    return Sample(match[1], labels, value if math.isfinite(value) else None)
 
 
 def _labels(text: str) -> Iterator[tuple[str, str]]:

@@ -36,7 +36,7 @@ _HANDOFF = ("kv-write-race", "fabric-wedged", "missing-peers", "tcp-fallback", "
 
 @dataclass(frozen=True, slots=True)
 class SingleNode(Platform):
-    """One engine over `tp` GPUs of a node. Fields of the two-pool cluster are nought here.
+    """One engine over `tp` GPUs of a node. Fields of the two-pool cluster are zero here.
 
     `aiter` and `kv_offload_bytes` are launch settings that no roofline knows: they decide whether an engine
     starts (`rules`), they never change what a step costs here.
