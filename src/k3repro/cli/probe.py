@@ -51,7 +51,7 @@ _HELP = {
     "prefix_groups": "Groups of shared prefixes.",
     "natural": "Let replies end where the model ends them; output tokens are then a cap.",
     "max_seconds": "Start no step later than this after the first one (0: no limit).",
-    "early_stop": "End the ladder when two steps in a row raise the output rate by no more than 2 %.",
+    "early_stop": "End the ladder when two steps in a row raise the output rate by no more than 5 %.",
     "requests": "Minimum requests per concurrency (500 carry a p99).",
     "repeats": "Repeats of each step.",
     "concurrency": "Requests in flight, one rung each: 1,8,64.",

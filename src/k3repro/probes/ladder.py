@@ -26,7 +26,7 @@ SCHEMA = Schema((REQUESTS_TABLE, RUNGS_TABLE, CONSTRUCTION_TABLE))
 Length = int | str
 """Tokens: a number, or a distribution as `k3repro.workload.parse_lengths` reads it."""
 MOST_ARRIVALS = 100_000
-EARLY_GAIN = 0.02
+EARLY_GAIN = 0.05
 """An early stop: two steps in a row that raise the best output rate by no more than this share."""
 Procedure = Callable[[Session, Any], None]
 Verdict = Callable[[Session, Any], dict[str, Any]]
