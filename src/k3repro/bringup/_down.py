@@ -61,12 +61,12 @@ async def take_down(file: StateFile, state: State, say: Say, *, drain: bool = Tr
         try:
             if drain and state.phase in {"up", "answering"}:
                 await _drain(state, say)
-            await _collect_logs(executor, file, state, say)
             state.event("stopping", "stopping in reverse order")
             file.save(state)
             lost: dict[str, MachineError] = {}
             for roles in ORDER:
                 killed += await _stop(executor, state, roles, say, lost)
+            await _collect_logs(executor, file, state, say, set(lost))
             if lost:
                 raise _unreachable(state, lost)
             foreign = await _prove(executor, state)
@@ -135,12 +135,14 @@ async def _drain(state: State, say: Say) -> None:
         await asyncio.sleep(1)
 
 
-async def _collect_logs(executor: Executor, file: StateFile, state: State, say: Say) -> None:
+async def _collect_logs(executor: Executor, file: StateFile, state: State, say: Say, lost: set[str]) -> None:
     """The end of every role's log, without secrets, into the folder of this serve: nodes may go."""
     cluster, folder = state.parsed_cluster(), file.folder / "logs" / state.serve
 
     async def fetch(role: str, log: str) -> int:
         node = cluster.node("prefill_master" if role == ROUTER else role)
+        if node.host in lost:
+            return 0
         try:
             result = await executor.run(node, f"tail -c {LOG_BYTES} -- {shlex.quote(log)}\n", timeout_s=60)
         except MachineError:
