@@ -196,7 +196,10 @@ def _rows(context: Context, sentence: Sentence, number: Printed, noun: str) -> R
         number.block.text[max(0, number.start - 14) : number.start],
     ):
         return None
-    tabled = re.search(r"(?i)\btables?\b|\bbelow\b|\bfollowing\b|\bacross\b", sentence.text)
+    near = number.block.text[max(0, number.start - 12) : number.end + 40]
+    tabled = re.search(r"(?i)\btable\b", sentence.text) or re.search(
+        r"(?i)\bbelow\b|\bfollowing\b|\bacross\s", near
+    )
     if number.block.kind not in ("heading", "title", "caption") and not tabled:
         return None
     if re.match(

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
-from k3repro.check._grid import Line, grid_of
+from k3repro.check._grid import Grid, Line, grid_of
 from k3repro.check._lexer import Printed
 from k3repro.check._relation import Reckoning, Relation, fits, relate
 from k3repro.check._text import Context, show
@@ -22,6 +23,7 @@ __all__ = ["detect"]
 _IN = re.compile(r"(?i)\b(?:input|prompt|prefill|context|ISL)\b")
 _OUT = re.compile(r"(?i)\b(?:output|generated|generation|decode|completion|OSL)\b")
 _TOTAL = re.compile(r"(?i)\b(?:total|combined|overall)\b")
+_EARLY = (Fraction(95, 100), Fraction(105, 100))
 _STATISTIC = re.compile(r"(?i)\bp\d\d\b|median|mean|per[- ]user|per request|/user")
 
 
@@ -42,6 +44,54 @@ def detect(context: Context) -> Iterator[Relation]:
             full = [line for line in lines if line.cells]
             for rule in (*_per_part(full), *_in_and_out(full), *_rates(full)):
                 yield from _judge(rule)
+        yield from _shapes(grid, context)
+
+
+def _shapes(grid: Grid, context: Context) -> Iterator[Relation]:
+    """Output and total rate of a row that names its lengths (`1024/512`): total = output x (ISL + OSL) / OSL.
+
+    Requests may end early, so 5 % are allowed; one row at least must fit.
+    """
+    found = []
+    for shape, head in grid.column_labels.items():
+        if not re.search(r"(?i)\bISL\b.*\bOSL\b|input.*output.*(?:len|tokens)", head):
+            continue
+        for out in grid.columns:
+            wanted = re.sub(r"(?i)\bout(?:put)?\b", "total", out.label).lower()
+            totals = [line for line in grid.columns if line is not out and line.label.lower() == wanted]
+            if (
+                re.search(r"(?i)\bout(?:put)?\b", out.label)
+                and len(totals) == 1
+                and out.unit in ("tokens/s", "tokens/s/GPU")
+            ):
+                found += [r for at in out.cells for r in _shaped(grid, context, shape, (out, totals[0]), at)]
+    if any(relation.verdict == "holds" for relation in found):
+        yield from found
+
+
+def _shaped(
+    grid: Grid, context: Context, shape: int, lines: tuple[Line, Line], at: int
+) -> Iterator[Relation]:
+    cell = grid.table.grid[at][shape]
+    lengths = context.numbers(cell.block)
+    out, total = lines[0].cells[at], lines[1].cells.get(at)
+    if (
+        total is None
+        or len(lengths) != 2
+        or not re.fullmatch(r"\s?[/x×,]\s?", cell.text[lengths[0].end : lengths[1].start])
+    ):
+        return
+    isl, osl = (n.wide for n in lengths)
+    exact = out.span * ((isl + osl) / osl)
+    if not exact.finite:
+        return
+    derived = Span(exact.low * _EARLY[0], exact.high * _EARLY[1])
+    shown = [show(n) for n in (out, *lengths)]
+    formula = f"{shown[0]} x ({shown[1]} + {shown[2]}) / {shown[2]}"
+    says = f"{show(total)} in {lines[1].label.strip()[:40]!r} is the output rate at these lengths"
+    relation = relate("table-product", total, (out, *lengths), [Reckoning(formula, derived)], says)
+    if relation is not None:
+        yield relation
 
 
 def _per_part(lines: Sequence[Line]) -> Iterator[_Rule]:
