@@ -1,4 +1,4 @@
-"""What a ladder may be told: open loops, data sets, shared prefixes, limits, replies that end on their own."""
+"""What a ladder may be told: open loops, data sets, prefixes, limits, replies that end by themselves."""
 
 from __future__ import annotations
 

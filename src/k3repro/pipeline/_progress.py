@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from k3repro.probes.progress import cell_display
+
 
 @dataclass
 class Row:
@@ -88,11 +90,9 @@ class Live:
 class Notebook:
     """The same lines in a notebook cell, redrawn in place as plain text."""
 
-    def __init__(self) -> None:
-        from IPython.display import display
-
+    def __init__(self, write: Callable[[str], None]) -> None:
         self.last = 0.0
-        self.handle = display({"text/plain": "starting"}, raw=True, display_id=True)
+        self.write = write
 
     def show(self, rows: Sequence[Row]) -> None:
         """Redraw at most twice a second."""
@@ -103,20 +103,14 @@ class Notebook:
         """Redraw now."""
         self.last = time.monotonic()
         lines = [row.line + (_cells(row) if row.state == "running" else "") for row in rows]
-        self.handle.update({"text/plain": "\n".join(lines)}, raw=True)
+        self.write("\n".join(lines))
 
 
 def reporter() -> Reporter:
     """The reporter that fits where this process prints."""
-    if "ipykernel" in sys.modules and _in_notebook():
-        return Notebook()
+    if (write := cell_display()) is not None:
+        return Notebook(write)
     return Live() if sys.stderr.isatty() else Plain()
-
-
-def _in_notebook() -> bool:
-    from IPython import get_ipython
-
-    return getattr(get_ipython(), "kernel", None) is not None
 
 
 def _stderr(line: str) -> None:

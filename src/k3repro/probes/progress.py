@@ -204,13 +204,13 @@ def choose(stream: TextIO | None = None, verdict: bool = True) -> Progress:
 
     Without `verdict` whoever called says how the run ended.
     """
-    if stream is None and (show := _display()) is not None:
+    if stream is None and (show := cell_display()) is not None:
         return Live(show)
     stream = stream or sys.stderr
     return Bar(stream, verdict) if stream.isatty() else Lines(stream, verdict)
 
 
-def _display() -> Callable[[str], None] | None:
+def cell_display() -> Callable[[str], None] | None:
     """Writes text into one output of the notebook's cell; None outside one, and in a pipeline's kernel."""
     if "IPython" not in sys.modules or os.environ.get("K3REPRO_RECEIPTS"):
         return None
