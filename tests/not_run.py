@@ -33,6 +33,13 @@ def _cluster() -> str:
     return f"not installed: {', '.join(absent)}" if absent else ""
 
 
+def _gpu() -> str:
+    if shutil.which("nvidia-smi") is None:
+        return "no nvidia-smi here: no CUDA GPU"
+    named = os.environ.get("K3GPU_SITE") or os.environ.get("K3REPRO_ENGINE_PYTHON")
+    return "" if named else "neither $K3GPU_SITE nor $K3REPRO_ENGINE_PYTHON names a vLLM"
+
+
 def _torch() -> str:
     return "" if _module("torch") else "torch is not installed"
 
@@ -54,6 +61,7 @@ KINDS = {
     "browser": Kind("browser", _browser, "apt-get install chromium && K3_REQUIRE=browser make test"),
     "cluster": Kind("cluster (sshd, Slurm)", _cluster, "make test-cluster"),
     "engine": Kind("real engine and router", _engine, "make test-real"),
+    "gpu": Kind("real engine on a GPU", _gpu, "see docs/gpu-engine.md, then pytest tests/real_gpu -m gpu"),
     "torch": Kind("torch", _torch, "pip install torch && make test PYTEST_ARGS='-k torch'"),
 }
 _PREFIX = "NOT RUN "

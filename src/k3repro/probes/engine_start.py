@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from k3repro.capacity import Engine, block_law, check_startup, parse_version
@@ -13,7 +10,7 @@ from k3repro.client import open_target
 from k3repro.errors import InputError
 from k3repro.probes._run import serve_facts
 from k3repro.serve.lines import parse_kv_lines
-from k3repro.spec import load_model
+from k3repro.spec import Model, model_from
 from k3repro.store import Artifact, Column, Header, Schema, Store, Table, derivation
 
 LINES_TABLE = Table(
@@ -108,7 +105,7 @@ def startup_law(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str
         raise InputError("one engine-start artifact is needed")
     start = inputs[0]
     launch = start.parameters["launch"]
-    law = block_law(_model(start.parameters["config"]), _engine(start, launch))
+    law = block_law(model_of_start(start), engine_of_start(start))
     rows = []
     for pool in start.rows("pools"):
         check = check_startup(
@@ -125,7 +122,9 @@ def startup_law(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str
     return {"law": rows}
 
 
-def _engine(start: Artifact, launch: Mapping[str, Any]) -> Engine:
+def engine_of_start(start: Artifact) -> Engine:
+    """The engine that started, as far as the block law depends on it."""
+    launch = start.parameters["launch"]
     version = str(start.serve["engine"]["version"]).partition("+")[0]
     return Engine(
         version=parse_version(version), prefix_caching=launch["prefix_caching"],
@@ -134,9 +133,6 @@ def _engine(start: Artifact, launch: Mapping[str, Any]) -> Engine:
     )  # fmt: skip
 
 
-def _model(config: Mapping[str, Any]) -> Any:
-    # The loader of Hub configurations reads files; the artifact holds the document.
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "config.json"
-        path.write_text(json.dumps(config), encoding="utf-8")
-        return load_model(str(path))
+def model_of_start(start: Artifact) -> Model:
+    """The model that was served, from the configuration sealed with its start."""
+    return model_from(start.parameters["config"])

@@ -1,0 +1,39 @@
+"""Time between tokens against context: lines by KV splits on a GPU, marks as printed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+
+
+def figure(rows: list[dict[str, Any]]) -> alt.LayerChart:
+    """Lines for what was measured, filled marks for printed rows."""
+    base = alt.Chart(alt.Data(values=rows)).encode(
+        x=alt.X(
+            "context:Q",
+            title="Resident tokens, longest sequence",
+            scale=alt.Scale(type="log", nice=False, padding=12),
+            axis=alt.Axis(format="~s"),
+        ),
+        y=alt.Y(
+            "gap_ms:Q",
+            title="Between tokens (ms)",
+            scale=alt.Scale(type="log", nice=False, padding=12),
+            axis=alt.Axis(format="~s"),
+        ),
+        color=alt.Color("source:N", title="From"),
+        tooltip=["source:N", "context:Q", "gap_ms:Q"],
+    )
+    printed = alt.FieldEqualPredicate(field="relation", equal="independent")
+    lines = (
+        base.transform_filter({"not": printed})
+        .mark_line(point=True)
+        .encode(strokeDash=alt.StrokeDash("source:N", title="From"))
+    )
+    marks = (
+        base.transform_filter(printed)
+        .mark_point(filled=True, size=90)
+        .encode(shape=alt.Shape("source:N", title="From"))
+    )
+    return (lines + marks).properties(height=360)
