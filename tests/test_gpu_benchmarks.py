@@ -1,4 +1,4 @@
-"""benchmarks/gpu: every launch has the cache of one K3 rank, is predicted, and its sealed predictions hold."""
+"""benchmarks/gpu: every launch has the cache of one K3 rank; the sealed predictions cover it and hold."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@
 -- column n_serves: {label = "serves"}
 -- empty: no admission on a GPU has been sealed
 SELECT any_value(c.seal) AS seal, any_value(p.seal) AS seal_predicted,
-       format('{:.0f} GB', s.pool_bytes / 1e9) AS pool, c.context, c.concurrency,
+       CAST(s.pool_bytes / 1e9 AS BIGINT) || ' GB' AS pool, c.context, c.concurrency,
        any_value(c.by_block_law) AS by_block_law, any_value(c.by_bytes_law) AS by_bytes_law, max(c.resident) AS resident,
        max(c.waiting) AS waiting, max(c.preemptions) AS preemptions, any_value(c.predicted_usage) AS predicted_usage,
        max(c.usage) AS usage, CASE WHEN c.filled THEN 'filled' ELSE 'prefilled' END AS filled,
