@@ -109,8 +109,11 @@ def judge_change(detector: str, pair: Pair, number: Printed, around: str) -> Rel
 def pairs(sentence: Sentence) -> Iterator[Pair]:
     """Neighbouring quantities joined by `from .. to`, an arrow or `vs`."""
     numbers = sentence.numbers
+    ends = _range_ends(sentence)
     for a, b in pairwise(numbers):
         between = sentence.between(a, b)
+        if id(a) in ends or id(b) in ends:
+            continue
         a = _same(a, b)
         if (
             a.word
@@ -125,6 +128,12 @@ def pairs(sentence: Sentence) -> Iterator[Pair]:
             yield Pair(a, b, versus=False)
         elif _VS.fullmatch(between):
             yield Pair(a, b, versus=True)
+
+
+def _range_ends(sentence: Sentence) -> set[int]:
+    """Ends of ranges (`7-15%`): no single value to compare."""
+    joined = [p for p in pairwise(sentence.numbers) if re.fullmatch(r"\s?[-–—‑]\s?", sentence.between(*p))]
+    return {id(number) for pair in joined for number in pair}
 
 
 def _same(a: Printed, b: Printed) -> Printed:

@@ -1,8 +1,9 @@
 """A count and the things it counts: a list after a colon, the items of a sentence, the rows of a table.
 
-Precondition: the count is a word or number up to twenty of a plural noun, without `the`, `these`, `both`,
-`of` or a hedge; it is the last count of its sentence, the sentence ends in a colon, and the list follows at
-once. For a table, its first header is the singular of the counted noun and no row is an aggregate.
+Precondition: the count is a word (beside a table also a number) up to twenty of a plural noun, without
+`the`, `these`, `both`, `of` or a hedge; it is the last count of its sentence, the sentence ends in a colon,
+and the list follows at once. For a table, its first header is the singular of the counted noun and no row
+is an aggregate.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ _ROW_AGGREGATE = re.compile(r"(?i)\b(?:total|average|avg|mean|geomean|median|ove
 _INLINE = re.compile(r"^\s?(?::|—|–|\s-\s|\()\s?(?P<list>[^.:;()—–]+?)(?=[.)—–]|$)")
 
 
+_LONGER = 3  # a list that is longer by more goes on to something else
 _COMBINED = 2  # so many more may be counted than listed where an item can name two things
 
 
@@ -109,6 +111,8 @@ def _list(blocks: list[Block], sentence: Sentence, number: Printed, noun: str) -
     """A list of items right after a sentence that ends in a colon."""
     block = sentence.block
     rest = block.text[number.end :]
+    if not number.word:
+        return None
     if (
         sentence.end < len(block.text)
         or not rest.rstrip().endswith(":")
@@ -126,6 +130,8 @@ def _list(blocks: list[Block], sentence: Sentence, number: Printed, noun: str) -
         return None
     group = following[0].group
     items = [b for b in following if b.group == group]
+    if len(items) > number.value + _LONGER:
+        return None
     nested = any(b.kind == "item" and b.group != group for b in following[: len(items)])
     if nested or any(b.kind == "para" for b in following[: len(items)]):
         return None

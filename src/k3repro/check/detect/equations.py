@@ -64,9 +64,17 @@ def chain(sentence: Sentence) -> Iterator[tuple[list[Printed], list[str], Printe
             ends
             and not _VARIABLE.search(sentence.before(found[0]))
             and not _FOLLOWED.match(sentence.after(numbers[j + 1]))
+            and not _grouped(sentence, found, operators)
         ):
             yield found, operators, numbers[j + 1]
         i = j + 1
+
+
+def _grouped(sentence: Sentence, numbers: Sequence[Printed], operators: Sequence[str]) -> bool:
+    """Whether brackets say another order than products before sums."""
+    inside = sentence.block.text[max(sentence.start, numbers[0].start - 2) : numbers[-1].end + 1]
+    mixed = any(o in "+-−–" for o in operators) and any(o not in "+-−–" for o in operators)
+    return mixed and bool(re.search(r"[()]", inside))
 
 
 def _span(number: Printed) -> Span:
