@@ -5,9 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 from click.testing import CliRunner
 
-from k3repro.cli import root
+from k3repro.cli import main, root
 from k3repro.cli.demo import TOUR
 
 
@@ -27,3 +28,15 @@ def test_the_module_is_the_command_and_shells_complete_it() -> None:
     assert "0." in done.stdout
     for shell in ("bash", "zsh", "fish"):
         assert "_K3REPRO_COMPLETE" in CliRunner().invoke(root, ["completion", shell]).stdout
+
+
+def test_a_module_that_is_missing_names_its_extra(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def missing(**_: object) -> None:
+        raise ModuleNotFoundError("No module named 'jinja2'", name="jinja2")
+
+    monkeypatch.setattr(root, "main", missing)
+    with pytest.raises(SystemExit) as ended:
+        main(["site", "build"])
+    assert ended.value.code == 3 and "pip install 'k3repro[site]'" in capsys.readouterr().err

@@ -5,13 +5,16 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import sys
+import warnings
+from importlib.metadata import requires
 from typing import Any
 
 import click
 
 from k3repro import __version__
-from k3repro.errors import K3Error, MachineError, UsageError
+from k3repro.errors import K3Error, MachineError, MissingExtra, UsageError
 from k3repro.registry import entries, load
 
 # name -> (module:attribute, one line for --help)
@@ -84,6 +87,7 @@ def main(argv: list[str] | None = None) -> None:
     $K3REPRO_TRACEBACK=1 lets the traceback of an error that nobody foresaw through.
     """
     arguments = sys.argv[1:] if argv is None else argv
+    warnings.showwarning = _warn
     as_json = "--json" in arguments
     try:
         _refuse_empty(arguments)
@@ -117,6 +121,9 @@ def _as_k3(error: Exception) -> K3Error:
     """The error as one that has an exit code; a defect of ours says how to report it."""
     if isinstance(error, K3Error):
         return error
+    if isinstance(error, ModuleNotFoundError) and (extra := _extra_of(error.name or "")):
+        fix = f"pip install 'k3repro[{extra}]'"
+        return MissingExtra(f"{error.name} is not installed", where=f"extra {extra}", fix=fix)
     if isinstance(error, OSError):
         return MachineError(
             error.strerror or str(error), where=str(error.filename or ""), fix="Check the path."
@@ -126,6 +133,30 @@ def _as_k3(error: Exception) -> K3Error:
     said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
     fix = "This is a defect: report it with what K3REPRO_TRACEBACK=1 prints."
     return MachineError(f"unforeseen {said}", fix=fix)
+
+
+# Modules whose distribution has another name, or that come with one of an extra.
+_DISTRIBUTIONS = {
+    "bs4": "beautifulsoup4", "markdown_it": "markdown-it-py", "vl_convert": "vl-convert-python",
+    "yaml": "pyyaml", "zmq": "pyzmq", "IPython": "ipykernel", "material": "mkdocs-material",
+    "mdit_py_plugins": "mdit-py-plugins",
+}  # fmt: skip
+
+
+def _extra_of(module: str) -> str:
+    """The extra of this package that a missing module belongs to; empty when none does."""
+    top = module.partition(".")[0]
+    wanted = _DISTRIBUTIONS.get(top, top).lower()
+    for requirement in requires("k3repro") or ():
+        name, _, marker = requirement.partition(";")
+        extra = re.search(r"extra == ['\"](\w+)['\"]", marker)
+        if extra and re.match(r"[A-Za-z0-9._-]+", name.strip())[0].lower() == wanted:  # type: ignore[index]
+            return extra[1]
+    return ""
+
+
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
+    click.echo(f"k3repro: warning: {message}", err=True)
 
 
 def report(error: K3Error, *, as_json: bool) -> None:
