@@ -174,3 +174,9 @@ def test_a_model_with_windows_only_has_no_pool_law(tmp_path: Path) -> None:
     fits = run("nmax", *ask, "--context", "32K")["n_max"]
     assert fits["block"] == 8 * (19072 // 769) and fits["pool"] is None
     assert run("grid", *ask, "--discriminate")["rungs"] == []
+
+
+def test_a_hand_off_in_bytes_and_in_time() -> None:
+    answer = run("handoff", "--platform", "mi325x", "--prompt", "64K", "--link", "400")
+    assert (answer["bytes"], answer["state_pages"], answer["blocks"]) == (1_189_969_920, 72, 12)
+    assert answer["seconds"] == pytest.approx(1_189_969_920 / 50e9)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from k3repro.capacity import (
     n_max,
     size,
 )
+from k3repro.capacity import handoff as hand_over
 from k3repro.capacity.wall import published_wall
 from k3repro.cli import emit
 from k3repro.cli._launch import Launch, Tokens, launch_options, need_pool, resolve
@@ -123,6 +124,37 @@ def _show_nmax(launch: Launch, answer: NMax, other: dict[str, Any] | None) -> No
         click.echo(f"with prefix caching {state}: {other['n_max_block']} by the block law")
     for reason in answer.reasons:
         click.echo(f"note: {reason}")
+
+
+@capacity.command()
+@_MODEL
+@_PLATFORM
+@click.option("--prompt", type=Tokens(), required=True, help="Prompt tokens of the request.")
+@click.option("--link", type=float, default=0.0, help="Gb/s of the link of one rank, for the time it takes.")
+@launch_options
+@_JSON
+def handoff(model: str, platform: str, prompt: int, link: float, as_json: bool, **given: Any) -> None:
+    """Bytes one request hands from prefill to decode, by rank, where a connector moves whole regions.
+
+    \b
+    Examples:
+      k3repro capacity handoff --platform mi325x --prompt 64K --link 400
+      k3repro capacity handoff --platform mi300x --prompt 1K --json
+    """
+    launch = resolve(model, platform, **given)
+    found = hand_over(block_law(launch.model, launch.engine), prompt)
+    seconds = found.seconds(link / 8 * 1e9) if link else None
+    if as_json:
+        emit({**asdict(found), "bytes": found.bytes, "ranks": launch.engine.tp, "seconds": seconds})
+        return
+    ranks = f"on each of {launch.engine.tp} ranks"
+    click.echo(f"{launch.model.name}, {thousands(prompt)} prompt tokens, {ranks}:")
+    click.echo(f"  state   {found.state_pages} pages of {thousands(found.state_bytes)} bytes")
+    click.echo(f"  blocks  {found.blocks} of {thousands(found.block_bytes)} bytes")
+    click.echo(f"  in all  {thousands(found.bytes)} bytes")
+    if seconds is not None:
+        took = format_decimal(seconds * 1000, 1)
+        click.echo(f"  {took} ms on a link of {link:g} Gb/s that carries nothing else")
 
 
 @capacity.command()
