@@ -192,3 +192,17 @@ def test_platforms_are_data_with_sources() -> None:
     for bad in (dict([pair]) for pair in [*bad_settings, ("jitter_ppm", "1000000")]):
         with pytest.raises(UsageError):
             platform("mi325x").with_overrides(bad)
+
+
+def test_pools_share_requests_and_do_not_wait_for_one_another() -> None:
+    """Two pools of each kind do with 32 requests what one of each does with 16."""
+    spec = platform("mi300x").with_overrides({"jitter_ppm": "0"})
+
+    def last(requests: int, prefill: int, decode: int) -> int:
+        core = Core(spec, 0, prefill, decode)
+        flights = [core.submit(20_000, 64) for _ in range(requests)]
+        core.advance(10**18)
+        return max(flight.finished_ns for flight in flights)
+
+    assert last(32, 2, 2) == last(16, 1, 1)
+    assert last(32, 4, 1) < last(32, 2, 1) < last(32, 1, 1)

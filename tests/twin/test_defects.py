@@ -13,7 +13,7 @@ from k3repro.errors import UsageError
 from k3repro.serve import parse_metrics
 from k3repro.twin import DEFECTS, Core, platform
 from k3repro.twin._faults import canonical
-from k3repro.twin._flight import HOLD
+from k3repro.twin._request import HOLD
 from k3repro.twin._virtual import VirtualDriver
 
 DOCS = Path(__file__).parents[2] / "docs" / "defects.md"

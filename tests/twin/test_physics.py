@@ -13,7 +13,7 @@ from k3repro.serve import parse_metrics
 from k3repro.twin import Cluster, Core, Flight, Platform, platform
 from k3repro.twin._costs import Costs
 from k3repro.twin._intake import block_hashes
-from k3repro.twin._paging import paging
+from k3repro.twin._platform import paging
 from k3repro.twin._pool import Pool
 
 BLOCK = 5760

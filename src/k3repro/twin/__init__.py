@@ -6,8 +6,7 @@ from k3repro.twin._faults import DEFECTS, Fault
 from k3repro.twin._http import HttpDriver, serve_http
 from k3repro.twin._named import calibrated, platform, platform_names, platform_sources
 from k3repro.twin._needle import NEEDLE, QUESTION, UNKNOWN_ANSWER, needle_question, needle_sentence
-from k3repro.twin._paging import paging
-from k3repro.twin._platform import Platform
+from k3repro.twin._platform import Platform, paging
 from k3repro.twin._virtual import VirtualDriver
 
 __all__ = [

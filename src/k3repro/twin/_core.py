@@ -17,10 +17,9 @@ from k3repro.twin._costs import Costs
 from k3repro.twin._decode import DecodePool
 from k3repro.twin._defects import Defects
 from k3repro.twin._draws import Jitter
-from k3repro.twin._flight import DECODE, DONE, HOLD, TRANSFER, WAITING, Flight
-from k3repro.twin._paging import paging
-from k3repro.twin._platform import Platform
+from k3repro.twin._platform import Platform, paging
 from k3repro.twin._prefill import PrefillPool
+from k3repro.twin._request import DECODE, DONE, HOLD, TRANSFER, WAITING, Flight
 
 __all__ = ["Core", "Flight"]
 
@@ -30,7 +29,8 @@ _PREFILL_END, _READY, _ARRIVED, _PREFILL_START, _BOUNDARY, _EXPIRY = range(6)
 # Buckets of the times and sizes of transfers that `/metrics` shows, those of vLLM's connectors.
 TRANSFER_BOUNDS_NS = [ms * 1_000_000 for ms in (5, 10, 25, 50, 75, 100, 200, 300, 500, 750, 1000, 5000)]
 TRANSFER_BOUNDS_BYTES = [1 << power for power in range(11, 35, 2)]
-_Work = tuple[list[Flight], list[tuple[Flight, int]], int]
+_Work = tuple[list[Flight], list[tuple[Flight, int]], int, int]
+_Payload = Flight | int | tuple[int, int] | _Work
 
 
 def _pairs(share: tuple[Flight, int]) -> int:
@@ -40,13 +40,18 @@ def _pairs(share: tuple[Flight, int]) -> int:
 
 
 class Core:
-    """Lanes, blocks, slots, queues and steps of one 2P2D serve. Making one marks the run as simulated."""
+    """Lanes, blocks, slots, queues and steps of one serve: prefill pools that hand over to decode pools.
+
+    Drivers and defects know one pool of each, `prefill` and `decode`, which are the first ones. Requests take
+    turns over the lanes of all pools. The lanes of a pool step together; pools do not wait for one another.
+    Making one marks the run as simulated.
+    """
 
     def __new__(cls, *_: object, **__: object) -> Self:
         note(SIMULATED)
         return super().__new__(cls)
 
-    def __init__(self, platform: Platform, seed: int) -> None:
+    def __init__(self, platform: Platform, seed: int, prefill_pools: int = 1, decode_pools: int = 1) -> None:
         self.platform = platform
         self.pages = paging(platform)
         self.costs = Costs(platform, self.pages)
@@ -56,8 +61,11 @@ class Core:
         self.log: list[str] = []
         self.defects = Defects.of(platform, seed)
         jitter = Jitter(seed, platform.jitter_ppm)
-        self.prefill = PrefillPool(platform, self.pages)
-        self.decode = DecodePool(platform, self.pages, self.costs, jitter, self.flights)
+        self.prefills = [PrefillPool(platform, self.pages) for _ in range(prefill_pools)]
+        self.decodes = [
+            DecodePool(platform, self.pages, self.costs, jitter, self.flights) for _ in range(decode_pools)
+        ]
+        self.prefill, self.decode = self.prefills[0], self.decodes[0]
         self.transfers = [0] * platform.lanes
         self.transfer_ns = [0] * platform.lanes
         self.transfer_slots = [[0] * (len(TRANSFER_BOUNDS_NS) + 1) for _ in range(platform.lanes)]
@@ -66,11 +74,9 @@ class Core:
         self.expired = [0] * platform.lanes
         self.failed_transfers = [0] * platform.lanes
         self._jitter = jitter
-        self._events: list[tuple[int, int, int, Flight | int | _Work]] = []
+        self._events: list[tuple[int, int, int, _Payload]] = []
         self._sequence = 0
-        self._prefill_active = False
-        self._planned = (-1, -1)
-        self._link_free = [0] * platform.lanes
+        self._link_free = [[0] * platform.lanes for _ in range(decode_pools)]
         self._handoff_ns = platform.handoff_ns
         step = self.costs.decode_step(1, 0)
         self._least_step_ns = max(1, step - step * platform.jitter_ppm // 1_000_000 - 1)
@@ -112,14 +118,19 @@ class Core:
         """
         number = self.submitted
         self.submitted += 1
+        turn, next_lane = divmod(number, self.platform.lanes)
         if lane is None:
-            lane = number % self.platform.lanes
+            lane = next_lane
         flight = Flight(number, lane, prompt_tokens, output_tokens, self.now_ns, hashes)
+        if len(self.prefills) > 1:
+            flight.prefill_pool = turn % len(self.prefills)
+        if len(self.decodes) > 1:
+            flight.decode_pool = turn % len(self.decodes)
         self.flights[number] = flight
         if self.defects is not None:
             self.defects.arrive(flight, self)
-        self.prefill.queues[lane].append(flight)
-        self._kick(self.now_ns + self.platform.gather_ns)
+        self.prefills[flight.prefill_pool].queues[lane].append(flight)
+        self._kick(self.now_ns + self.platform.gather_ns, flight.prefill_pool)
         return flight
 
     def next_event_ns(self) -> int | None:
@@ -156,32 +167,34 @@ class Core:
             when, kind, _, payload = heapq.heappop(events)
             self.now_ns = when
             if kind == _BOUNDARY:
-                if payload == self.decode.epoch:
-                    self._boundary(when)
+                self._boundary(when, payload)  # type: ignore[arg-type]
             elif kind == _ARRIVED:
                 self._arrived(payload)  # type: ignore[arg-type]
             elif kind == _READY:
                 self._ready(payload)  # type: ignore[arg-type]
             elif kind == _PREFILL_START:
-                self._prefill_step(when)
+                self._prefill_step(when, payload)  # type: ignore[arg-type]
             elif kind == _EXPIRY:
                 self._expire(payload)  # type: ignore[arg-type]
             else:
                 self._prefill_end(when, payload)  # type: ignore[arg-type]
         self.now_ns = max(self.now_ns, until_ns)
         done, self.decode.done = self.decode.done, []
+        for pool in self.decodes[1:]:
+            done += pool.done
+            pool.done = []
         return done
 
     def emitted(self, flight: Flight) -> int:
         """Tokens of a flight up to now."""
         if flight.cancelled:
             return len(flight.times)
-        return self.decode.emitted(flight, self._frozen_now())
+        return self.decodes[flight.decode_pool].emitted(flight, self._frozen_now())
 
     def drain(self, flight: Flight) -> list[int]:
         """End times of the tokens emitted up to now and not drained before."""
         if flight.state == DECODE:
-            self.decode.extend(flight, flight.first_step + self.emitted(flight))
+            self.decodes[flight.decode_pool].extend(flight, flight.first_step + self.emitted(flight))
         fresh = flight.times[flight.drained :]
         flight.drained = len(flight.times)
         return fresh
@@ -193,7 +206,7 @@ class Core:
         if flight.cancelled or flight.finished_ns >= 0:
             return
         if flight.state == DECODE:
-            self.decode.extend(flight, flight.first_step + self.emitted(flight))
+            self.decodes[flight.decode_pool].extend(flight, flight.first_step + self.emitted(flight))
         if self.defects is not None:
             self.defects.killed(flight, self)
         flight.cancelled = True
@@ -204,29 +217,29 @@ class Core:
             self._thaw()
 
     def _withdraw(self, flight: Flight) -> None:
-        state, lane = flight.state, flight.lane
+        state, lane, decode = flight.state, flight.lane, self.decodes[flight.decode_pool]
         if state == DECODE:
-            self.decode.leaving += 1
-            self._plan_boundary()
+            decode.leaving += 1
+            self._plan_boundary(flight.decode_pool)
         elif state == TRANSFER:
             # A write under way cannot be called back: its blocks are free when it has arrived.
             if flight.transfer_ns < 0:
                 flight.state = DONE
-                self.decode.give_up(flight)
+                decode.give_up(flight)
                 self._source_free(flight)
-                self._reserve(lane)
+                self._reserve(lane, flight.decode_pool)
         elif state == WAITING:
-            self.decode.waiting[lane].remove(flight)
+            decode.waiting[lane].remove(flight)
             flight.state = DONE
             self._source_free(flight)
-            self._reserve(lane)
+            self._reserve(lane, flight.decode_pool)
         elif state == HOLD:
             self._source_free(flight)
         elif flight.prefill_left:
-            self.prefill.queues[lane].remove(flight)
+            self.prefills[flight.prefill_pool].queues[lane].remove(flight)
             flight.state = DONE
             self._source_free(flight)
-            self._kick(self.now_ns)
+            self._kick(self.now_ns, flight.prefill_pool)
 
     def _thaw(self) -> None:
         """A stall is over: what was due meanwhile happens now, not in the past."""
@@ -235,22 +248,23 @@ class Core:
 
     # ---- prefill
 
-    def _kick(self, when: int) -> None:
-        if not self._prefill_active:
-            self._prefill_active = True
-            self._push(when, _PREFILL_START, 0)
+    def _kick(self, when: int, pool: int) -> None:
+        if not self.prefills[pool].active:
+            self.prefills[pool].active = True
+            self._push(when, _PREFILL_START, pool)
 
-    def _prefill_step(self, now: int) -> None:
-        total, finished, shares = self.prefill.step(now)
+    def _prefill_step(self, now: int, index: int) -> None:
+        pool = self.prefills[index]
+        total, finished, shares = pool.step(now)
         if not total:
-            self._prefill_active = False
+            pool.active = False
             return
         pairs = sum(map(_pairs, shares)) if self.platform.prefill_pair_fs else 0
         cost = self._jitter.apply(self.costs.prefill_step(total, pairs))
-        self._push(now + cost, _PREFILL_END, (finished, shares, now))
+        self._push(now + cost, _PREFILL_END, (finished, shares, now, index))
 
     def _prefill_end(self, now: int, work: _Work) -> None:
-        finished, shares, start = work
+        finished, shares, start, index = work
         for flight, tokens in shares:
             flight.chunks.append((start, now, tokens))
         for flight in finished:
@@ -260,13 +274,13 @@ class Core:
                 self._source_free(flight)
                 continue
             flight.state = HOLD
-            self.prefill.end(flight)
+            self.prefills[index].end(flight)
             self._push(now + self._handoff_ns, _READY, flight)
-        self._prefill_step(now)
+        self._prefill_step(now, index)
 
     def _source_free(self, flight: Flight) -> None:
-        if self.prefill.release(flight):
-            self._kick(self.now_ns)
+        if self.prefills[flight.prefill_pool].release(flight):
+            self._kick(self.now_ns, flight.prefill_pool)
 
     # ---- handoff
 
@@ -276,11 +290,11 @@ class Core:
             return
         flight.ready_ns = self.now_ns
         flight.state = WAITING
-        self.decode.waiting[flight.lane].append(flight)
-        self._reserve(flight.lane)
+        self.decodes[flight.decode_pool].waiting[flight.lane].append(flight)
+        self._reserve(flight.lane, flight.decode_pool)
 
-    def _reserve(self, lane: int) -> None:
-        for flight in self.decode.reserve(lane):
+    def _reserve(self, lane: int, pool: int) -> None:
+        for flight in self.decodes[pool].reserve(lane):
             flight.state = TRANSFER
             if flight.times or flight.preempted_ns:
                 tokens = flight.prompt_tokens + len(flight.times)
@@ -298,8 +312,9 @@ class Core:
             if altered is None:
                 return
             wire = altered
-        begin = max(self.now_ns, self._link_free[lane])
-        self._link_free[lane] = begin + wire
+        free = self._link_free[flight.decode_pool]
+        begin = max(self.now_ns, free[lane])
+        free[lane] = begin + wire
         flight.transfer_ns = begin
         self.transfers[lane] += 1
         self.transfer_ns[lane] += wire
@@ -313,13 +328,13 @@ class Core:
         self._source_free(flight)
         if flight.cancelled:
             flight.state = DONE
-            self.decode.give_up(flight)
-            self._reserve(flight.lane)
+            self.decodes[flight.decode_pool].give_up(flight)
+            self._reserve(flight.lane, flight.decode_pool)
             return
         if self.defects is not None:
             self.defects.activate(flight, self)
-        self.decode.joining.append(flight)
-        self._plan_boundary()
+        self.decodes[flight.decode_pool].joining.append(flight)
+        self._plan_boundary(flight.decode_pool)
 
     def never_arrives(self, flight: Flight, after_ns: int) -> None:
         """A write whose blocks never come: after `after_ns` the prefill side gives it up, decode does not."""
@@ -335,28 +350,32 @@ class Core:
 
     # ---- decode
 
-    def _plan_boundary(self) -> None:
+    def _plan_boundary(self, index: int = 0) -> None:
         """Have the batch looked at when the step in progress ends; once is enough."""
-        plan = (self.decode.boundary_ns(self.now_ns), self.decode.epoch)
-        if plan != self._planned:
-            self._planned = plan
-            self._push(plan[0], _BOUNDARY, plan[1])
+        pool = self.decodes[index]
+        plan = (pool.boundary_ns(self.now_ns), pool.epoch)
+        if plan != pool.planned:
+            pool.planned = plan
+            self._push(plan[0], _BOUNDARY, (index, plan[1]))
 
-    def _boundary(self, now: int) -> None:
-        decode = self.decode
-        due = decode.boundary(now)
-        if due is not None:
-            self._push(due, _BOUNDARY, decode.epoch)
+    def _boundary(self, now: int, due: tuple[int, int]) -> None:
+        index, epoch = due
+        decode = self.decodes[index]
+        if epoch != decode.epoch:
+            return
+        ends = decode.boundary(now)
+        if ends is not None:
+            self._push(ends, _BOUNDARY, (index, decode.epoch))
         if decode.freed:
             lanes, decode.freed = sorted(set(decode.freed)), []
             for lane in lanes:
-                self._reserve(lane)
+                self._reserve(lane, index)
 
     def _frozen_now(self) -> int:
         if self.defects is not None and self.defects.stalled:
             return min(self.now_ns, self.defects.stalled_ns)
         return self.now_ns
 
-    def _push(self, when: int, kind: int, payload: Flight | int | _Work) -> None:
+    def _push(self, when: int, kind: int, payload: _Payload) -> None:
         self._sequence += 1
         heapq.heappush(self._events, (when, kind, self._sequence, payload))

@@ -15,10 +15,10 @@ from collections.abc import Callable
 
 from k3repro.twin._costs import Costs
 from k3repro.twin._draws import Jitter
-from k3repro.twin._flight import DECODE, DONE, WAITING, Flight
 from k3repro.twin._paging import Paging
 from k3repro.twin._platform import Platform
 from k3repro.twin._pool import Pool
+from k3repro.twin._request import DECODE, DONE, WAITING, Flight
 
 __all__ = ["DecodePool"]
 
@@ -43,6 +43,7 @@ class DecodePool:
         self.freed: list[int] = []
         self.leaving = 0
         self.epoch = 0
+        self.planned = (-1, -1)
         self._slots = platform.max_num_seqs
         self._by_longest = costs.waits_for_longest
         self._longest: list[tuple[int, int, Flight]] = []

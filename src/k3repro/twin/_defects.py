@@ -7,15 +7,13 @@ often and by whom the core is asked.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from k3repro.twin._draws import mix
 from k3repro.twin._faults import rates
-from k3repro.twin._flight import HOLD, PREFILL, TRANSFER, WAITING, Flight
 from k3repro.twin._platform import Platform
-
-if TYPE_CHECKING:
-    from k3repro.twin._core import Core
+from k3repro.twin._prefill import PrefillPool
+from k3repro.twin._request import HOLD, PREFILL, TRANSFER, WAITING, Flight
 
 __all__ = ["Defects"]
 
@@ -30,6 +28,20 @@ _REUSES = 8  # a slot this often reused strikes with the full rate
 # a readback of a single region, all of them when every region is read back (earlier report).
 _BARRIER = {"off": (1, 1), "fence": (2, 5), "single": (2, 5), "multi": (0, 1)}
 _REPEATED = re.compile(r"[^.!?]{8,}[.!?]")
+
+
+class Serving(Protocol):
+    """What a defect sees of the core, and the one thing it does to it."""
+
+    platform: Platform
+    prefill: PrefillPool
+    flights: dict[int, Flight]
+    log: list[str]
+    now_ns: int
+    submitted: int
+
+    def never_arrives(self, flight: Flight, after_ns: int) -> None:
+        """Give a write up after a while."""
 
 
 class Defects:
@@ -72,7 +84,7 @@ class Defects:
 
     # ---- the core asks
 
-    def arrive(self, flight: Flight, core: Core) -> None:
+    def arrive(self, flight: Flight, core: Serving) -> None:
         """A request came in."""
         if warm := self._rates.get("warm-prefix-cache"):
             flight.cached_tokens = (flight.prompt_tokens - 1) * warm // _PPM
@@ -83,14 +95,14 @@ class Defects:
         if len(core.flights) > 1 and not self.stalled and self.strikes("idle-stall", flight.number):
             self.stalled, self.stalled_ns = True, core.now_ns
 
-    def transfer(self, flight: Flight, core: Core, wire: int) -> int | None:
+    def transfer(self, flight: Flight, core: Serving, wire: int) -> int | None:
         """Time on the wire of a handoff, or None when it will never arrive."""
         if self.wedged and len(core.flights) > 1 and self.strikes("fabric-wedged", flight.number):
             core.never_arrives(flight, _EXPIRES_NS)
             return None
         return wire * _TCP_FACTOR if self.strikes("tcp-fallback", flight.number) else wire
 
-    def activate(self, flight: Flight, core: Core) -> None:
+    def activate(self, flight: Flight, core: Serving) -> None:
         """A handoff is complete and decode is about to read it."""
         lane, alone = flight.lane, len(core.flights) == 1
         if not alone and self.strikes("kv-write-race", flight.number):
@@ -111,12 +123,12 @@ class Defects:
             if self.strikes("missing-peers", flight.number, rate):
                 flight.mark = "no context"
 
-    def killed(self, flight: Flight, core: Core) -> None:
+    def killed(self, flight: Flight, core: Serving) -> None:
         """A client is about to leave: one of a wave whose cache is on its way wedges the fabric for good."""
         if flight.state in _ON_ITS_WAY and len(core.flights) > 1 and self.rate("fabric-wedged"):
             self.wedged = True
 
-    def cancelled(self, core: Core) -> bool:
+    def cancelled(self, core: Serving) -> bool:
         """A client went away: whether a stall has ended with its last victim."""
         ended = self.stalled and not core.flights
         if ended:
@@ -125,7 +137,7 @@ class Defects:
 
     # ---- the endpoints ask
 
-    def refuses(self, core: Core) -> bool:
+    def refuses(self, core: Serving) -> bool:
         """Whether the API server that the next request reaches is dead; load may kill it."""
         if not self.rate("prefill-api-dies"):
             return False

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from k3repro.twin._core import TRANSFER_BOUNDS_BYTES, TRANSFER_BOUNDS_NS, Core, Flight
-from k3repro.twin._flight import DECODE
 from k3repro.twin._platform import Platform
+from k3repro.twin._request import DECODE
 
 __all__ = ["Metrics"]
 

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
 from k3repro.capacity import BlockLaw, Engine, block_law, state_bytes, token_bytes
 from k3repro.capacity.derive import engine_of
-from k3repro.errors import UsageError
 from k3repro.spec import Model, load_layout, load_model
 
-if TYPE_CHECKING:
-    from k3repro.twin._platform import Platform
-
-__all__ = ["Paging", "described", "paging", "paging_of"]
+__all__ = ["Paging", "described", "paging_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +34,6 @@ class Paging:
     def longest(self) -> int:
         """Longest request that a lane can hold."""
         return max(0, self.usable - self.state_blocks) * self.block_tokens
-
-
-def paging(platform: Platform) -> Paging:
-    """The paging of `platform`.
-
-    Raises:
-        UsageError: one request of max_model_len does not fit a lane, so the engine would not start.
-    """
-    found = platform.paging()
-    if found.longest < platform.max_model_len:
-        raise UsageError(
-            f"a pool of {platform.kv_pool_bytes} bytes holds one request of {found.longest} tokens, "
-            f"max_model_len is {platform.max_model_len}",
-            where=f"twin:{platform.name}",
-            fix="raise kv_pool_bytes, or lower max_model_len",
-        )
-    return found
 
 
 @cache

@@ -1,6 +1,4 @@
-"""Platforms of the twin as data: integer constants with a source each, and overrides from the target
-string.
-"""
+"""A platform of the twin: integer constants, and overrides from the target string."""
 
 from __future__ import annotations
 
@@ -12,9 +10,9 @@ from k3repro.capacity import Engine
 from k3repro.errors import UsageError
 from k3repro.spec import Model, load_layout
 from k3repro.twin._faults import canonical
-from k3repro.twin._paging import Paging, described, paging, paging_of
+from k3repro.twin._paging import Paging, described, paging_of
 
-__all__ = ["Platform", "checked"]
+__all__ = ["Platform", "checked", "paging"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +155,7 @@ P = TypeVar("P", bound=Platform)
 
 
 def checked(value: P) -> P:
+    """`value`, or UsageError: a field out of range, or more memory asked for than there is."""
     for name in _POSITIVE:
         if getattr(value, name) < 1:
             raise UsageError(f"{name} must be at least 1", where=f"twin:{value.name}")
@@ -180,3 +179,20 @@ def checked(value: P) -> P:
     if value.jitter_ppm >= 1_000_000:
         raise UsageError("jitter_ppm must be below 1000000", where=f"twin:{value.name}")
     return value
+
+
+def paging(platform: Platform) -> Paging:
+    """The paging of `platform`.
+
+    Raises:
+        UsageError: one request of max_model_len does not fit a lane, so the engine would not start.
+    """
+    found = platform.paging()
+    if found.longest < platform.max_model_len:
+        raise UsageError(
+            f"a pool of {platform.kv_pool_bytes} bytes holds one request of {found.longest} tokens, "
+            f"max_model_len is {platform.max_model_len}",
+            where=f"twin:{platform.name}",
+            fix="raise kv_pool_bytes, or lower max_model_len",
+        )
+    return found

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections import deque
 
-from k3repro.twin._flight import PREFILL, Flight
 from k3repro.twin._paging import Paging
 from k3repro.twin._platform import Platform
 from k3repro.twin._pool import Pool
+from k3repro.twin._request import PREFILL, Flight
 
 __all__ = ["PrefillPool"]
 
@@ -25,6 +25,7 @@ class PrefillPool:
 
     def __init__(self, platform: Platform, pages: Paging) -> None:
         lanes = range(platform.lanes)
+        self.active = False
         self.queues: list[deque[Flight]] = [deque() for _ in lanes]
         self.pools = [Pool(pages.usable) for _ in lanes]
         self.queries = [0 for _ in lanes]

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from k3repro.twin._core import Core
 from k3repro.twin._decode import DecodePool
 from k3repro.twin._draws import Jitter
-from k3repro.twin._flight import DECODE, DONE, PREFILL, Flight
 from k3repro.twin._paging import Paging
 from k3repro.twin._platform import Platform
+from k3repro.twin._request import DECODE, DONE, PREFILL, Flight
 from k3repro.twin.single import SingleNode
 from k3repro.twin.single_work import Work
 
@@ -242,14 +242,15 @@ class SingleCore(Core):
     def __init__(self, platform: SingleNode, seed: int) -> None:
         super().__init__(platform, seed)
         self.decode = SinglePool(platform, self.pages, self, self._jitter, self.flights)
+        self.decodes = [self.decode]
         step = self.decode.steps.step(1, 0)
         self._least_step_ns = max(1, step - step * platform.jitter_ppm // _PPM - 1)
 
-    def _kick(self, when: int) -> None:
+    def _kick(self, when: int, pool: int = 0) -> None:
         """Have the queue looked at when the step in progress ends."""
         self._plan_boundary()
 
-    def _reserve(self, lane: int) -> None:
+    def _reserve(self, lane: int, pool: int) -> None:
         if self.decode.waiting[lane] or self.prefill.queues[lane]:
             self._kick(self.now_ns)
 

@@ -22,6 +22,7 @@ class Flight:
     # Defaults live in the class: a short request never touches most of them.
     held: Sequence[int] = ()
     state = QUEUED
+    prefill_pool = decode_pool = 0
     cached_tokens = source_blocks = blocks = order = drained = 0
     prefill_start_ns = prefill_end_ns = ready_ns = transfer_ns = activated_ns = -1
     first_step = finish_step = finished_ns = -1
