@@ -148,8 +148,11 @@ class Core:
         if not self._events or (self.defects is not None and self.defects.stalled):
             return None
         due = self._events[0][0] + self._least_step_ns
-        finish = self.decode.next_finish_ns()
-        return due if finish is None or due < finish else finish
+        for pool in self.decodes:
+            finish = pool.next_finish_ns()
+            if finish is not None and finish < due:
+                due = finish
+        return due
 
     def next_step_ns(self) -> int | None:
         """When the next decode step ends after now (a wall-clock driver emits tokens then), or None."""

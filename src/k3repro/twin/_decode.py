@@ -44,6 +44,8 @@ class DecodePool:
         self.leaving = 0
         self.epoch = 0
         self.planned = (-1, -1)
+        self.ends_only = False
+        """Keep the first and the last token's time of a request that was never preempted, not all."""
         self._slots = platform.max_num_seqs
         self._by_longest = costs.waits_for_longest
         self._longest: list[tuple[int, int, Flight]] = []
@@ -142,13 +144,21 @@ class DecodePool:
             flight.times.extend(range(origin + (step + 1) * cost, origin + end * cost + 1, cost))
             step = max(step, end)
 
+    def _end_of(self, step: int) -> int:
+        """When step number `step`, counted from 0, ended."""
+        begin, start, cost = self._spans[bisect_right(self._span_steps, step) - 1]
+        return start + (step + 1 - begin) * cost
+
     def _retire(self, step: int, now: int) -> None:
         finishes = self._finishes
         while finishes and finishes[0][0] <= step:
             flight = heapq.heappop(finishes)[2]
             if not flight.cancelled:
                 flight.finished_ns = now
-                self.extend(flight, flight.finish_step)
+                if self.ends_only and not flight.times:
+                    flight.times = [self._end_of(flight.first_step), now]
+                else:
+                    self.extend(flight, flight.finish_step)
                 self.done.append(flight)
                 del self._flights[flight.number]
             self._leave(flight)

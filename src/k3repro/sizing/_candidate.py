@@ -1,0 +1,140 @@
+"""A deployment to try: pools of the published shape, and the settings of their engines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from typing import Any
+
+from k3repro.errors import UsageError
+from k3repro.spec import Layout, load_layout
+from k3repro.twin import Platform, platform
+
+__all__ = ["Candidate", "Settings", "layout_of", "levers", "published", "space"]
+
+_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+_SEQS = (8, 16, 32)
+"""Slots a lane that the publication ran (Table 4)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the engines of both pools are launched with; bytes are per GPU."""
+
+    max_num_seqs: int
+    kv_pool_bytes: int
+    heap_bytes: int
+    max_num_batched_tokens: int
+    prefix_caching: bool
+    kv_splits: str
+
+    def overrides(self) -> dict[str, str]:
+        """The same as settings of a twin target."""
+        return {
+            "max_num_seqs": str(self.max_num_seqs), "kv_pool_bytes": str(self.kv_pool_bytes),
+            "heap_bytes": str(self.heap_bytes), "prefill_lane_tokens": str(self.max_num_batched_tokens),
+            "prefix_caching": str(int(self.prefix_caching)), "kv_splits": self.kv_splits,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """`prefill_pools` and `decode_pools` pools of `nodes_per_pool` nodes each (xPyD in pools).
+
+    `untested` names the settings that no publication ran on this platform; empty: all were.
+    """
+
+    platform: str
+    prefill_pools: int
+    decode_pools: int
+    nodes_per_pool: int
+    settings: Settings
+    untested: tuple[str, ...] = ()
+
+    @property
+    def nodes(self) -> int:
+        """Nodes of all pools."""
+        return self.nodes_per_pool * (self.prefill_pools + self.decode_pools)
+
+    @property
+    def shape(self) -> str:
+        """Nodes of prefill and decode, as the field writes it: 2P4D."""
+        return (
+            f"{self.prefill_pools * self.nodes_per_pool}P{self.decode_pools * self.nodes_per_pool}D"
+        )
+
+    def twin(self, constants: dict[str, str] | None = None) -> Platform:
+        """The simulated platform, with other constants where given.
+
+        Raises:
+            UsageError: heap, pool and graphs do not fit beside the weights, or no request fits the pool.
+        """
+        return platform(self.platform).with_overrides(
+            {**self.settings.overrides(), "jitter_ppm": "0", **(constants or {})}
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON data."""
+        return {
+            "platform": self.platform, "nodes": self.nodes, "shape": self.shape,
+            "prefill_pools": self.prefill_pools, "decode_pools": self.decode_pools,
+            **asdict(self.settings), "untested": list(self.untested),
+        }  # fmt: skip
+
+
+@cache
+def layout_of(name: str) -> Layout:
+    """The published layout behind a simulated platform."""
+    return load_layout(platform(name).layout)
+
+
+def published(name: str, *, prefix_caching: bool = False) -> Candidate:
+    """The smallest deployment with the published settings: one pool of each kind."""
+    spec, layout = platform(name), layout_of(name)
+    settings = Settings(
+        spec.max_num_seqs, spec.kv_pool_bytes, spec.heap_bytes, spec.prefill_lane_tokens, prefix_caching,
+        spec.kv_splits,
+    )  # fmt: skip
+    return Candidate(name, 1, 1, layout.decode_nodes, settings)
+
+
+def space(name: str, users: int, most_nodes: int, *, prefix_caching: bool = False) -> Iterator[Candidate]:
+    """Candidates with settings that were run, fewest nodes first; none that is another one in all it does.
+
+    A pool in which every lane has at most one request, and slots beyond the requests of a lane, change
+    nothing. `users` is the most that can be in flight.
+    """
+    base = published(name, prefix_caching=prefix_caching)
+    lanes = platform(name).lanes
+    pairs = [
+        (x, y) for x in _COUNTS for y in _COUNTS
+        if base.nodes_per_pool * (x + y) <= most_nodes
+        and (x == 1 or (x - 1) * lanes < users) and (y == 1 or (y - 1) * lanes < users)
+    ]  # fmt: skip
+    for x, y in sorted(pairs, key=lambda pair: (sum(pair), pair)):
+        enough = -(-users // (y * lanes))
+        for seqs in sorted({*_SEQS, base.settings.max_num_seqs}):
+            if seqs == _SEQS[0] or enough > seqs // 2:
+                settings = replace(base.settings, max_num_seqs=seqs)
+                yield replace(base, prefill_pools=x, decode_pools=y, settings=settings)
+
+
+def levers(candidate: Candidate) -> Iterator[Candidate]:
+    """The same deployment with settings nobody has published a run with, one at a time."""
+    spec, now = platform(candidate.platform), candidate.settings
+    changed = {
+        "kv_splits": replace(now, kv_splits="chosen"),
+        "kv_pool_bytes": replace(
+            now, kv_pool_bytes=(spec.room_bytes - now.heap_bytes - spec.graph_bytes) // 10**9 * 10**9
+        ),
+        "max_num_batched_tokens": replace(now, max_num_batched_tokens=4096),
+        "prefix_caching": replace(now, prefix_caching=not now.prefix_caching),
+    }
+    for name, settings in changed.items():
+        trial = replace(candidate, settings=settings, untested=(name,))
+        try:
+            trial.twin()
+        except UsageError:
+            continue
+        yield trial

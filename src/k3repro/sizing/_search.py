@@ -1,0 +1,160 @@
+"""The search: bounds drop what cannot keep the goals, the twin decides, the cheapest that keeps them wins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import partial
+
+from k3repro.errors import UsageError
+from k3repro.sizing._candidate import Candidate, levers, published, space
+from k3repro.sizing._goals import Goal, met
+from k3repro.sizing._trial import Plan, Trial, try_candidate
+from k3repro.twin import platform
+from k3repro.workload import OpenLoop, Session
+
+__all__ = ["Found", "bound", "pareto", "search"]
+
+_BEYOND = 2
+"""Node counts that are still tried after one that keeps the goals: the runner-up is among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the search of one platform found. `alone`: one request on an idle cluster; nothing is faster.
+
+    `impossible` says why no number of nodes would do, `skipped` counts candidates that a bound dropped.
+    """
+
+    platform: str
+    trials: tuple[Trial, ...]
+    choice: Trial | None
+    runner_up: Trial | None
+    front: tuple[Trial, ...]
+    alone: Trial | None
+    impossible: str
+    skipped: int
+    untested: tuple[Trial, ...] = ()
+
+
+def search(
+    name: str, plan: Plan, goals: Sequence[Goal], *, most_nodes: int, all_of_them: bool = False,
+    executor: Executor | None = None,
+) -> Found:  # fmt: skip
+    """The cheapest deployment of `name` that keeps `goals`, fewest nodes first, then most tokens per second.
+
+    With `all_of_them` every candidate up to `most_nodes` is simulated, not only those near the answer.
+    """
+    base = published(name, prefix_caching=_reuses(plan))
+    try:
+        base.twin()
+    except UsageError:  # the published pool cannot hold its longest request with prefix caching
+        base = published(name)
+    longest = plan.workload.longest
+    if (most := min(platform(name).max_model_len, base.twin().paging().longest)) < longest:
+        why = f"a request of {longest:,} tokens is longer than the {most:,} that one decode lane takes"
+        return Found(name, (), None, None, (), None, why, 0)
+    alone = try_candidate(base, _first(plan))
+    if late := [goal for goal in goals if _floor(alone, goal) > goal.limit]:
+        why = "; ".join(
+            f"one request alone on an idle cluster has {goal.metric.upper()} {_floor(alone, goal):.3g} "
+            f"{'ms' if goal.metric == 'tpot' else 's'}, {goal} is asked" for goal in late
+        )  # fmt: skip
+        return Found(name, (alone,), None, None, (), alone, why, 0)
+    trials: list[Trial] = []
+    skipped, good = 0, set[int]()
+    for nodes, group in _by_nodes(
+        space(name, plan.at_once, most_nodes, prefix_caching=base.settings.prefix_caching)
+    ):
+        if len(good) > _BEYOND and not all_of_them:
+            break
+        wanted = [one for one in group if bound(one, plan, goals) is None]
+        skipped += len(group) - len(wanted)
+        found = list(_run(partial(try_candidate, plan=plan), wanted, executor))
+        trials += found
+        if good or any(met(trial.values, goals) for trial in found):
+            good.add(nodes)
+    return _conclude(name, plan, goals, trials, alone, skipped, executor)
+
+
+def _conclude(
+    name: str, plan: Plan, goals: Sequence[Goal], trials: list[Trial], alone: Trial, skipped: int,
+    executor: Executor | None,
+) -> Found:  # fmt: skip
+    ranked = sorted(
+        (trial for trial in trials if met(trial.values, goals)),
+        key=lambda t: (t.candidate.nodes, -t.values["tokens_per_s"], t.candidate.settings.max_num_seqs),
+    )
+    choice = ranked[0] if ranked else None
+    runner_up = next((t for t in ranked if choice and _other(t, choice)), None)
+    tried: list[Trial] = []
+    if choice is not None:
+        tried = list(_run(partial(try_candidate, plan=plan), list(levers(choice.candidate)), executor))
+    return Found(
+        name, tuple(trials), choice, runner_up, tuple(pareto(trials)), alone, "", skipped, tuple(tried)
+    )
+
+
+def bound(candidate: Candidate, plan: Plan, goals: Sequence[Goal]) -> str | None:
+    """Why a candidate cannot keep up or keep the goals, from laws alone; None when it has to be simulated."""
+    spec, work = candidate.twin(), plan.workload
+    full = spec.lanes * spec.prefill_lane_tokens
+    rate = candidate.prefill_pools * full / (spec.prefill_step_ns + spec.prefill_token_ns * full) * 1e9
+    prompt = 1.0 if candidate.settings.prefix_caching else work.mean_isl
+    if isinstance(work.arrival, OpenLoop):
+        asked = work.arrival.rate_per_s * prompt
+        return None if asked < rate else f"prompts come at {asked:,.0f} tokens/s, prefill takes {rate:,.0f}"
+    # Little's law: mean time in the system is at least users / throughput - think time.
+    slowest = max((g.limit for g in goals if g.metric == "e2e"), default=0.0)
+    mean = plan.at_once * prompt / rate - plan.think_s
+    if slowest and plan.tail and mean > 2 * slowest:
+        return f"{plan.at_once} users wait {mean:,.0f} s on average for prefill alone"
+    return None
+
+
+def pareto(trials: Iterable[Trial]) -> Iterator[Trial]:
+    """Trials that no other beats in both tokens/s per node and tokens/s a user gets, slowest user first."""
+    best = -1.0
+    for trial in sorted(
+        trials, key=lambda t: (-t.values["tokens_per_s_node"], -t.values["user_tokens_per_s"])
+    ):
+        if trial.values["user_tokens_per_s"] > best:
+            best = trial.values["user_tokens_per_s"]
+            yield trial
+
+
+def _first(plan: Plan) -> Plan:
+    """The request of median length, alone."""
+    ordered = sorted(plan.sessions, key=lambda session: session.turns[0].isl)
+    session = ordered[len(ordered) // 2]
+    return Plan(plan.workload, (Session(session.name, session.turns[:1]),), 1, 0.0, 0, 0)
+
+
+def _floor(alone: Trial, goal: Goal) -> float:
+    return alone.values[f"{goal.quantity}_p50"]
+
+
+def _other(trial: Trial, choice: Trial) -> bool:
+    a, b = trial.candidate, choice.candidate
+    return (a.prefill_pools, a.decode_pools) != (b.prefill_pools, b.decode_pools)
+
+
+def _reuses(plan: Plan) -> bool:
+    turns = [turn for session in plan.sessions[:50] for turn in session.turns]
+    return any(turn.prefix_tokens or turn.blocks for turn in turns)
+
+
+def _by_nodes(candidates: Iterable[Candidate]) -> Iterator[tuple[int, list[Candidate]]]:
+    groups: dict[int, list[Candidate]] = {}
+    for candidate in candidates:
+        groups.setdefault(candidate.nodes, []).append(candidate)
+    yield from sorted(groups.items())
+
+
+def _run(
+    work: Callable[[Candidate], Trial], candidates: Sequence[Candidate], executor: Executor | None
+) -> Iterable[Trial]:
+    if executor is None:
+        return map(work, candidates)
+    return [future.result() for future in [executor.submit(work, one) for one in candidates]]

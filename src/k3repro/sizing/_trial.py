@@ -1,0 +1,141 @@
+"""One candidate under one workload on the twin: what its users would see, and where they wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from k3repro.sizing._candidate import Candidate
+from k3repro.twin import Core, Flight
+from k3repro.twin.load import play
+from k3repro.units import quantile
+from k3repro.workload import ClosedLoop, Session, Workload
+
+__all__ = ["PERCENTILES", "Plan", "Trial", "plan_of", "try_candidate"]
+
+PERCENTILES = (50, 75, 90, 95, 99)
+_MOST = 1500
+_NEEDS = {50: 100, 75: 100, 90: 100, 95: 100, 99: 500}
+"""Requests to count for a percentile: n (1 - q) >= 5."""
+_WAITS = ("prefill queue", "prefill", "handoff", "decode places", "transfer", "decode")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The sessions every candidate gets (common random numbers), and which of them are counted.
+
+    The first `skip` sessions and the last `tail` ones are sent and not counted: the cluster fills and
+    drains while they run. A wave counts all.
+    """
+
+    workload: Workload
+    sessions: tuple[Session, ...]
+    users: int
+    think_s: float
+    skip: int
+    tail: int
+
+    @property
+    def at_once(self) -> int:
+        """Most requests that can be in flight together."""
+        return self.users or len(self.sessions)
+
+    @property
+    def session_block(self) -> int:
+        """Tokens of a block of a session's prompts."""
+        return self.workload.corpus.block_size if self.workload.corpus else 64
+
+
+def plan_of(workload: Workload, *, requests: int = 0, percentile: int = 95, seed: int = 0) -> Plan:
+    """Sessions for `workload`, enough for `percentile`. `requests` up to the users makes it one wave:
+    everybody asks once, and all are counted.
+    """
+    loop, least = workload.arrival, _NEEDS[percentile]
+    turns = workload.corpus.turns / len(workload.corpus.sessions) if workload.corpus else 1.0
+    if not isinstance(loop, ClosedLoop):
+        count = max(6 * least, 600) if not requests else requests
+        count = max(1, round(count / turns))
+        return Plan(workload, tuple(workload.sessions(count, seed)), 0, 0.0, count // 6, count // 6)
+    users, think = loop.users, loop.think_s
+    if requests and requests <= users:
+        return Plan(workload, tuple(workload.sessions(requests, seed)), requests, think, 0, 0)
+    edge = min(users, _MOST)
+    wanted = requests or min(_MOST, max(least, 2 * users)) + 2 * edge
+    sessions = workload.sessions(max(edge, round(wanted / turns)), seed)
+    return Plan(workload, tuple(sessions), users, think, edge, edge)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What `requests` counted requests saw. `values`: ttft_s, tpot_ms, e2e_s at each percentile; tokens/s
+    in all and a node; tokens/s a user gets. `waits`: share of end-to-end time spent in each phase.
+    """
+
+    candidate: Candidate
+    requests: int
+    values: dict[str, float]
+    waits: dict[str, float]
+    seconds: float
+    preemptions: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON data, rounded to what a simulation can mean."""
+        rounded = {name: float(f"{value:.4g}") for name, value in self.values.items()}
+        return {
+            **self.candidate.as_dict(), **rounded, "requests": self.requests,
+            "waits": {name: round(share, 3) for name, share in self.waits.items()},
+            "preemptions": self.preemptions, "simulated_s": round(self.seconds, 1),
+        }  # fmt: skip
+
+
+def try_candidate(candidate: Candidate, plan: Plan, constants: dict[str, str] | None = None) -> Trial:
+    """Simulate it. The same plan and candidate give the same trial on every machine.
+
+    Raises:
+        UsageError: the candidate does not start, or a request is longer than it can hold.
+    """
+    core = Core(candidate.twin(constants), 0, candidate.prefill_pools, candidate.decode_pools)
+    done = play(
+        core, plan.sessions, users=plan.users, think_s=plan.think_s, session_block=plan.session_block
+    )
+    counted = done[plan.skip : len(done) - plan.tail]
+    return Trial(
+        candidate, len(counted), _values(counted, done, candidate.nodes), _waits(counted),
+        max(flight.finished_ns for flight in done) / 1e9, sum(sum(p.preemptions) for p in core.decodes),
+    )  # fmt: skip
+
+
+def _values(counted: Sequence[Flight], done: Sequence[Flight], nodes: int) -> dict[str, float]:
+    found = {
+        "ttft_s": [(f.times[0] - f.arrival_ns) / 1e9 for f in counted],
+        "tpot_ms": [(f.times[-1] - f.times[0]) / 1e6 / max(1, f.output_tokens - 1) for f in counted],
+        "e2e_s": [(f.finished_ns - f.arrival_ns) / 1e9 for f in counted],
+    }
+    values = {
+        f"{name}_p{percent}": quantile(column, percent / 100)
+        for name, column in ((name, sorted(column)) for name, column in found.items())
+        for percent in PERCENTILES
+    }
+    # Rate while the cluster is full: what was finished between the first and the last counted arrival.
+    begin, end = counted[0].arrival_ns, max(f.finished_ns for f in counted)
+    inside = [f for f in done if begin < f.finished_ns <= end]
+    span = max(1, end - begin) / 1e9
+    values["tokens_per_s"] = sum(f.prompt_tokens + f.output_tokens for f in inside) / span
+    values["out_tokens_per_s"] = sum(f.output_tokens for f in inside) / span
+    values["tokens_per_s_node"] = values["tokens_per_s"] / nodes
+    values["user_tokens_per_s"] = 1000 / values["tpot_ms_p50"] if values["tpot_ms_p50"] else 0.0
+    return values
+
+
+def _waits(counted: Sequence[Flight]) -> dict[str, float]:
+    spent = dict.fromkeys(_WAITS, 0)
+    for f in counted:
+        marks = (
+            f.arrival_ns, f.prefill_start_ns, f.prefill_end_ns, f.ready_ns, f.transfer_ns, f.activated_ns,
+            f.finished_ns,
+        )  # fmt: skip
+        for name, begin, end in zip(_WAITS, marks, marks[1:], strict=False):
+            spent[name] += max(0, end - begin)
+    total = sum(spent.values()) or 1
+    return {name: part / total for name, part in spent.items()}
