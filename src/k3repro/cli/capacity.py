@@ -14,24 +14,21 @@ from rich.table import Table
 
 from k3repro.capacity import (
     MOST_SECONDS,
-    Cell,
     Law,
     NMax,
-    Sla,
     block_law,
     check_startup,
     cost,
     discriminating_rungs,
     law_of,
     n_max,
-    size,
 )
 from k3repro.capacity import handoff as hand_over
 from k3repro.capacity.wall import published_wall
 from k3repro.cli import emit
 from k3repro.cli._launch import Launch, Tokens, launch_options, need_pool, resolve
-from k3repro.errors import StoreError, UsageError
-from k3repro.registry import loaded
+from k3repro.cli.size import size
+from k3repro.errors import UsageError
 from k3repro.serve.lines import parse_kv_lines
 from k3repro.spec import layout_for, load_platform
 from k3repro.store import Store
@@ -53,7 +50,7 @@ def capacity() -> None:
     Examples:
       k3repro capacity nmax --platform mi300x --context 200K
       k3repro capacity grid --platform mi300x --discriminate
-      k3repro capacity size --platform mi325x --context 200K --concurrency 32 --reply 256 --latency 60
+      k3repro capacity size --isl 200K --osl 512 --users 100 --ttft 300@p95
       k3repro capacity startup --platform mi300x decode.log
     """
 
@@ -310,93 +307,6 @@ def _wall_law(platform: str, name: str | None) -> Law | None:
     return published_wall(layout) if layout else None
 
 
-def _cells() -> list[Cell]:
-    """Published cells of the artifact store, or none where there is no store or no transcription."""
-    try:
-        printed = [artifact for artifact in Store().artifacts() if artifact.tier == "published"]
-    except StoreError:
-        return []
-    return [cell for _, cells_of in loaded("k3repro.cells") for cell in cells_of(printed)]
-
-
-@capacity.command(name="size")
-@_MODEL
-@_PLATFORM
-@click.option("--context", type=Tokens(), required=True, help="Prompt + reply of a request, in tokens.")
-@click.option("--concurrency", type=int, required=True, help="Requests in flight.")
-@click.option("--reply", type=Tokens(), required=True, help="Output tokens.")
-@click.option("--latency", type=float, help="Seconds a request may take, first token to last included.")
-@click.option("--first-token", type=float, help="Seconds to the first token.")
-@click.option("--price", type=float, help="US dollars per node-hour.")
-@launch_options
-@_JSON
-def size_command(
-    model: str, platform: str, context: int, concurrency: int, reply: int, latency: float | None,
-    first_token: float | None, price: float | None, as_json: bool, **given: Any,
-) -> None:  # fmt: skip
-    """Nodes, limits, times and cost for a service level. Exit 1 when the answer is "no" or "unknown".
-
-    \b
-    Examples:
-      k3repro capacity size --platform mi300x --context 200K --concurrency 32 --reply 256
-      k3repro capacity size --platform mi325x --context 1280 --concurrency 64 --reply 256 --price 16
-      k3repro capacity size --platform mi300x --context 200K --concurrency 32 --reply 256 --latency 30
-    """
-    sla = Sla(context, concurrency, reply, latency, first_token, price)
-    launch = resolve(model, platform, **given)
-    fits = _fits(launch, context)
-    wall_fit = _wall_law(platform, None) if launch.model.name == "kimi-k3" else None
-    cells = _cells() if launch.model.name == "kimi-k3" else []
-    assert launch.platform is not None
-    gpus = launch.engine.tp * launch.engine.dp * launch.engine.pp
-    answer = size(
-        sla,
-        fits,
-        wall_fit,
-        cells,
-        platform=launch.platform.name,
-        nodes_per_pool=-(-gpus // launch.platform.gpus_per_node),
-        prefill_nodes=launch.layout.prefill_nodes if launch.layout else None,
-        max_model_len=launch.max_model_len,
-    )
-    result = answer.as_dict() | {
-        "launch": launch.as_dict(),
-        "n_max": fits.as_dict()["n_max"],
-        "binds": fits.binds,
-    }
-    if as_json:
-        emit(result)
-    else:
-        _show_size(result)
-    if answer.feasible != "yes":
-        sys.exit(1)
-
-
-def _show_size(result: dict[str, Any]) -> None:
-    nodes = result["nodes"]
-    click.echo(f"fits: {'yes' if result['fits'] else 'no'}; feasible: {result['feasible']}")
-    click.echo(
-        f"decode nodes: {nodes['decode'] if nodes['decode'] is not None else 'none hold it'}; {nodes['note']}"
-    )
-    click.echo(f"concurrency limit of one pool: {result['concurrency_limit']} ({result['binds']} binds)")
-    if result["context_ceiling"] is not None:
-        click.echo(f"context ceiling: {thousands(result['context_ceiling'])} tokens")
-    seconds, why = result["latency"]["decode_s"], result["latency"]["reason"]
-    click.echo(f"latency: {why}" if seconds is None else f"latency: {format_decimal(seconds, 2)} s, {why}")
-    first = result["first_token"]
-    if isinstance(first, dict):
-        click.echo(
-            f"first token: {first['ttft_s']:g} s at the nearest cell, {first['isl']} input tokens x "
-            f"{first['concurrency']} ({first['tier']}, {first['place']})"
-        )
-    else:
-        click.echo(f"first token: {first}")
-    if result["cost"]:
-        click.echo("cost: " + json.dumps({k: v for k, v in result["cost"].items() if k.startswith("usd")}))
-    for reason in result["reasons"]:
-        click.echo(f"note: {reason}")
-
-
 @capacity.command(name="cost")
 @click.option("--nodes", type=int, required=True, help="Nodes that are paid for, both pools.")
 @click.option("--price", type=float, required=True, help="US dollars per node-hour.")
@@ -462,3 +372,6 @@ def startup(model: str, platform: str, log: Path, as_json: bool, **given: Any) -
             click.echo(f"rank {rank}: {thousands(check_row['printed_tokens'])} tokens printed, {verdict}")
     if not all(check_row["agrees"] for check_row in checks):
         sys.exit(1)
+
+
+capacity.add_command(size)

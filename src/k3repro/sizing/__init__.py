@@ -1,17 +1,29 @@
 """Sizing: the cheapest deployment that keeps a latency goal for a workload, simulated on the twin."""
 
+from k3repro.sizing._answer import MOST_NODES, Answer, answer, cheapest, checked_users
 from k3repro.sizing._candidate import Candidate, Settings, published, space
-from k3repro.sizing._goals import Goal, parse_goal
+from k3repro.sizing._fidelity import Band, Fidelity, Unknown
+from k3repro.sizing._goals import METRICS, Goal, parse_goal
 from k3repro.sizing._search import Found, pareto, search
-from k3repro.sizing._trial import Plan, Trial, plan_of, try_candidate
+from k3repro.sizing._trial import PERCENTILES, Plan, Trial, plan_of, try_candidate
 
 __all__ = [
+    "METRICS",
+    "MOST_NODES",
+    "PERCENTILES",
+    "Answer",
+    "Band",
     "Candidate",
+    "Fidelity",
     "Found",
     "Goal",
     "Plan",
     "Settings",
     "Trial",
+    "Unknown",
+    "answer",
+    "cheapest",
+    "checked_users",
     "pareto",
     "parse_goal",
     "plan_of",

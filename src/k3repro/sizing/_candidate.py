@@ -60,9 +60,7 @@ class Candidate:
     @property
     def shape(self) -> str:
         """Nodes of prefill and decode, as the field writes it: 2P4D."""
-        return (
-            f"{self.prefill_pools * self.nodes_per_pool}P{self.decode_pools * self.nodes_per_pool}D"
-        )
+        return f"{self.prefill_pools * self.nodes_per_pool}P{self.decode_pools * self.nodes_per_pool}D"
 
     def twin(self, constants: dict[str, str] | None = None) -> Platform:
         """The simulated platform, with other constants where given.

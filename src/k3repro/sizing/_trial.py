@@ -54,7 +54,7 @@ def plan_of(workload: Workload, *, requests: int = 0, percentile: int = 95, seed
     loop, least = workload.arrival, _NEEDS[percentile]
     turns = workload.corpus.turns / len(workload.corpus.sessions) if workload.corpus else 1.0
     if not isinstance(loop, ClosedLoop):
-        count = max(6 * least, 600) if not requests else requests
+        count = requests or max(6 * least, 600)
         count = max(1, round(count / turns))
         return Plan(workload, tuple(workload.sessions(count, seed)), 0, 0.0, count // 6, count // 6)
     users, think = loop.users, loop.think_s
@@ -96,9 +96,7 @@ def try_candidate(candidate: Candidate, plan: Plan, constants: dict[str, str] | 
         UsageError: the candidate does not start, or a request is longer than it can hold.
     """
     core = Core(candidate.twin(constants), 0, candidate.prefill_pools, candidate.decode_pools)
-    done = play(
-        core, plan.sessions, users=plan.users, think_s=plan.think_s, session_block=plan.session_block
-    )
+    done = play(core, plan.sessions, users=plan.users, think_s=plan.think_s, session_block=plan.session_block)
     counted = done[plan.skip : len(done) - plan.tail]
     return Trial(
         candidate, len(counted), _values(counted, done, candidate.nodes), _waits(counted),

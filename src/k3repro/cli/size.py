@@ -1,0 +1,216 @@
+"""`k3repro capacity size`: the cheapest deployment that keeps a latency goal for a workload, simulated."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from k3repro.cli import emit
+from k3repro.cli._launch import Tokens
+from k3repro.errors import StoreError, UsageError
+from k3repro.pipeline import open_executor
+from k3repro.sizing import (
+    METRICS,
+    MOST_NODES,
+    Answer,
+    Goal,
+    answer,
+    cheapest,
+    checked_users,
+    parse_goal,
+    plan_of,
+)
+from k3repro.store import Artifact, Store
+from k3repro.workload import PROCESSES, Workload, generate, profile_names, read_corpus
+
+__all__ = ["size"]
+
+
+_WORKLOAD = (
+    click.option("--isl", default="1024", help="Prompt tokens: 200K, 512..2048, lognormal:1000,8000."),
+    click.option("--osl", default="256", help="Output tokens, in the same forms."),
+    click.option("--users", type=int, help="Closed loop: users, each with one request at a time."),
+    click.option("--think", type=float, default=0.0, help="Seconds between a user's requests."),
+    click.option("--rate", type=float, help="Open loop instead: requests a second."),
+    click.option("--arrival", type=click.Choice(PROCESSES), default="poisson", show_default=True),
+    click.option("--burst", type=int, default=8, help="Requests that come together (--arrival burst)."),
+    click.option("--profile", type=click.Choice(profile_names()), help="Sessions of an agentic profile."),
+    click.option(
+        "--trace", type=click.Path(path_type=Path), help="CSV of isl,osl,arrival_s; Weka, Mooncake, ShareGPT."
+    ),
+    click.option("--prefix-tokens", type=Tokens(), default=0, help="Tokens that prompts of a group share."),
+    click.option("--prefix-groups", type=int, default=1, help="Groups with a shared prefix each."),
+    click.option("--requests", type=int, default=0, help="Requests to simulate; as many as users: one wave."),
+)
+
+
+def _workload_options(function: Any) -> Any:
+    for option in reversed(_WORKLOAD):
+        function = option(function)
+    return function
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@_workload_options
+@click.option("--ttft", help="Limit on the time to first token: 30@p95 (seconds).")
+@click.option("--tpot", help="Limit on the time per output token: 100@p50 (milliseconds).")
+@click.option("--e2e", help="Limit on a whole request: 120@p95 (seconds).")
+@click.option("--platform", default="mi300x,mi325x", show_default=True, help="One or more, comma between.")
+@click.option("--price", help="US dollars per node-hour: 16, or mi300x=16,mi325x=20.")
+@click.option("--max-nodes", type=int, default=MOST_NODES, show_default=True, help="Most nodes to try.")
+@click.option("--all", "all_of_them", is_flag=True, help="Simulate every candidate up to --max-nodes.")
+@click.option("--executor", default="inline", show_default=True, help="inline, local, or dask:ADDRESS.")
+@click.option("--write", type=click.Path(path_type=Path), help="Folder for recipe, overrides and pipeline.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of lengths and arrivals.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def size(
+    ttft: str | None, tpot: str | None, e2e: str | None, platform: str, price: str | None, max_nodes: int,
+    all_of_them: bool, executor: str, write: Path | None, seed: int, as_json: bool, requests: int,
+    **given: Any,
+) -> None:  # fmt: skip
+    """Nodes and settings that keep latency goals for a workload. Times are simulated; each comes with how far
+    the twin was off where it could be compared. Exit 1 unless the answer is "yes".
+
+    \b
+    Examples:
+      k3repro capacity size --isl 200K --osl 512 --users 100
+      k3repro capacity size --isl 1024 --osl 256 --users 256 --ttft 10@p95 --tpot 120@p95 --price 16
+      k3repro capacity size --profile conformance_256k --users 16 --platform mi325x
+      k3repro capacity size --isl 4K --osl 512 --rate 2.5 --e2e 90@p95 --write plan/
+    """
+    workload = _workload(given)
+    goals = [parse_goal(m, text) for m, text in (("ttft", ttft), ("tpot", tpot), ("e2e", e2e)) if text]
+    checked_users(workload, max_nodes)
+    if requests < 0:
+        raise UsageError(f"--requests {requests}", fix="Give 0 (as many as percentiles need) or more.")
+    names = [name.strip() for name in platform.split(",") if name.strip()]
+    prices = _prices(price, names)
+    worst = max((goal.percentile for goal in goals), default=95)
+    plan = plan_of(workload, requests=requests, percentile=worst, seed=seed)
+    with _executor(executor) as pool:
+        answers = [
+            answer(
+                name, plan, goals, most_nodes=max_nodes, fidelity=_sealed("twin-fidelity"),
+                calibration=_sealed("twin-calibration"), price_per_node_hour=prices.get(name),
+                all_of_them=all_of_them, executor=pool,
+            )
+            for name in names
+        ]  # fmt: skip
+    best = cheapest(answers)
+    result = {
+        "workload": workload.as_dict() | {"requests": len(plan.sessions)},
+        "goals": [str(goal) for goal in goals],
+        "cheapest": best.found.platform if best else None,
+        "platforms": [one.as_dict() for one in answers],
+    }
+    if write is not None and best is not None:
+        from k3repro.sizing.write import write_plan
+
+        result["written"] = [path.name for path in write_plan(best, workload, goals, write)]
+    if as_json:
+        emit(result)
+    else:
+        _show(answers, goals, result)
+    if best is None or best.verdict != "yes":
+        sys.exit(1)
+
+
+def _workload(given: dict[str, Any]) -> Workload:
+    if given["users"] is not None and given["rate"] is not None:
+        raise UsageError("users or a rate, not both", fix="--users: closed loop; --rate: open loop.")
+    loop: dict[str, Any] = {
+        "users": 1 if given["users"] is None else given["users"],
+        "think_s": given["think"],
+    }
+    if given["rate"] is not None:
+        loop = {"rate": given["rate"], "arrival": given["arrival"], "burst": given["burst"]}
+    corpus = generate(given["profile"]) if given["profile"] else None
+    corpus = read_corpus(given["trace"]) if given["trace"] else corpus
+    shared = {name: given[name] for name in ("prefix_tokens", "prefix_groups")}
+    return Workload.of({"isl": given["isl"], "osl": given["osl"], **loop, **shared}, corpus)
+
+
+def _prices(text: str | None, names: list[str]) -> dict[str, float]:
+    try:
+        if text is None:
+            return {}
+        if "=" not in text:
+            return dict.fromkeys(names, float(text))
+        return {name.strip(): float(value) for name, value in (p.split("=", 1) for p in text.split(","))}
+    except ValueError:
+        raise UsageError(f"--price {text!r}", fix="Write --price 16, or mi300x=16,mi325x=20.") from None
+
+
+@contextmanager
+def _executor(name: str) -> Iterator[Executor | None]:
+    if name == "inline":
+        yield None
+        return
+    with open_executor(name) as pool:
+        yield pool
+
+
+def _sealed(name: str) -> Artifact | None:
+    try:
+        return Store().find(name)
+    except StoreError:
+        return None
+
+
+def _show(answers: list[Answer], goals: list[Goal], result: dict[str, Any]) -> None:
+    for one in answers:
+        found = one.found
+        click.echo(f"{found.platform}: {one.verdict}")
+        if found.choice is None:
+            for reason in one.reasons:
+                click.echo(f"  {reason}")
+            continue
+        data = one.as_dict()
+        choice = data["choice"]
+        click.echo(
+            f"  {choice['nodes']} nodes, {choice['shape']}, {choice['max_num_seqs']} slots a lane, "
+            f"{choice['kv_pool_bytes'] / 1e9:g} GB KV pool, KV splits: {choice['kv_splits']}"
+        )
+        for metric, (quantity, _, unit) in METRICS.items():
+            known = data["fidelity"][metric]
+            error = (
+                f"twin off by {known['median_error']:.0%} (worst {known['worst_error']:.0%}) in "
+                f"{known['held_out_cells']} held-out cells, {known['regime']}"
+                if "regime" in known
+                else f"error unknown: {known['unknown']}"
+            )
+            p50, p95 = choice[f"{quantity}_p50"], choice[f"{quantity}_p95"]
+            click.echo(f"  {metric.upper()} p50 {p50:g}, p95 {p95:g} {unit}, simulated; {error}")
+        click.echo(
+            f"  {choice['tokens_per_s']:g} tokens/s ({choice['out_tokens_per_s']:g} output); a user gets "
+            f"{choice['user_tokens_per_s']:g} tokens/s"
+        )
+        click.echo(f"  binds: {one.binds}; helps: {one.knob}")
+        if choice["cost"]:
+            click.echo("  " + ", ".join(f"{k.replace('_', ' ')} {v:g}" for k, v in choice["cost"].items()))
+        _show_others(data, [goal.key for goal in goals] or ["ttft_s_p95", "e2e_s_p95"])
+        for reason in one.reasons:
+            click.echo(f"  note: {reason}")
+    if result["cheapest"] and len(answers) > 1:
+        click.echo(f"cheapest: {result['cheapest']}")
+
+
+def _show_others(data: dict[str, Any], keys: list[str]) -> None:
+    if data["runner_up"]:
+        other = data["runner_up"]
+        values = ", ".join(f"{key} {other[key]:g}" for key in keys)
+        click.echo(f"  runner-up: {other['nodes']} nodes, {other['shape']}: {values}")
+    for trial in data["untested"]:
+        values = ", ".join(f"{key} {trial[key]:g}" for key in keys)
+        click.echo(f"  if {', '.join(trial['untested'])} were changed (no published run has it so): {values}")
+    for swing in data["sensitivity"][:3]:
+        key = keys[0]
+        if f"{key}_at_low" in swing:
+            ends = f"{swing[f'{key}_at_low']:g} to {swing[f'{key}_at_high']:g}"
+            click.echo(f"  {swing['constant']} {swing['low']} to {swing['high']}: {key} {ends}")
