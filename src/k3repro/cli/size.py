@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,13 +20,17 @@ from k3repro.sizing import (
     MOST_NODES,
     Answer,
     Goal,
+    NodeAnswer,
     answer,
     cheapest,
     checked_users,
     parse_goal,
     plan_of,
+    size_nodes,
 )
+from k3repro.sizing.write import write_plan
 from k3repro.store import Artifact, Store
+from k3repro.twin import platform_names
 from k3repro.workload import PROCESSES, Workload, generate, profile_names, read_corpus
 
 __all__ = ["size"]
@@ -61,6 +65,7 @@ def _workload_options(function: Any) -> Any:
 @click.option("--ttft", help="Limit on the time to first token: 30@p95 (seconds).")
 @click.option("--tpot", help="Limit on the time per output token: 100@p50 (milliseconds).")
 @click.option("--e2e", help="Limit on a whole request: 120@p95 (seconds).")
+@click.option("--model", default="kimi-k3", show_default=True, help="Model, spec .toml or config.json.")
 @click.option("--platform", default="mi300x,mi325x", show_default=True, help="One or more, comma between.")
 @click.option("--price", help="US dollars per node-hour: 16, or mi300x=16,mi325x=20.")
 @click.option("--max-nodes", type=int, default=MOST_NODES, show_default=True, help="Most nodes to try.")
@@ -70,9 +75,9 @@ def _workload_options(function: Any) -> Any:
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of lengths and arrivals.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def size(
-    ttft: str | None, tpot: str | None, e2e: str | None, platform: str, price: str | None, max_nodes: int,
-    all_of_them: bool, executor: str, write: Path | None, seed: int, as_json: bool, requests: int,
-    **given: Any,
+    ttft: str | None, tpot: str | None, e2e: str | None, model: str, platform: str, price: str | None,
+    max_nodes: int, all_of_them: bool, executor: str, write: Path | None, seed: int, as_json: bool,
+    requests: int, **given: Any,
 ) -> None:  # fmt: skip
     """Nodes and settings that keep latency goals for a workload. Times are simulated; each comes with how far
     the twin was off where it could be compared. Exit 1 unless the answer is "yes".
@@ -93,30 +98,37 @@ def size(
     prices = _prices(price, names)
     worst = max((goal.percentile for goal in goals), default=95)
     plan = plan_of(workload, requests=requests, percentile=worst, seed=seed)
+    calibrated = [name for name in names if model == "kimi-k3" and name in platform_names()]
     with _executor(executor) as pool:
         answers = [
             answer(
-                name, plan, goals, most_nodes=max_nodes, fidelity=_sealed("twin-fidelity"),
-                calibration=_sealed("twin-calibration"), price_per_node_hour=prices.get(name),
+                name, plan, goals, most_nodes=max_nodes, fidelity=_sealed("twin-fidelity@twin"),
+                calibration=_sealed("twin-calibration@twin"), price_per_node_hour=prices.get(name),
                 all_of_them=all_of_them, executor=pool,
             )
-            for name in names
+            for name in calibrated
         ]  # fmt: skip
+    others = [
+        size_nodes(
+            model, name, plan, goals, most_nodes=max_nodes, levels=_sealed("level-fidelity@mi325x-cookbook")
+        )
+        for name in names
+        if name not in calibrated
+    ]
     best = cheapest(answers)
     result = {
         "workload": workload.as_dict() | {"requests": len(plan.sessions)},
         "goals": [str(goal) for goal in goals],
         "cheapest": best.found.platform if best else None,
-        "platforms": [one.as_dict() for one in answers],
+        "platforms": [one.as_dict() for one in answers] + [one.as_dict() for one in others],
     }
     if write is not None and best is not None:
-        from k3repro.sizing.write import write_plan
-
         result["written"] = [path.name for path in write_plan(best, workload, goals, write)]
     if as_json:
         emit(result)
     else:
         _show(answers, goals, result)
+        _show_nodes(others)
     if best is None or best.verdict != "yes":
         sys.exit(1)
 
@@ -199,6 +211,24 @@ def _show(answers: list[Answer], goals: list[Goal], result: dict[str, Any]) -> N
             click.echo(f"  note: {reason}")
     if result["cheapest"] and len(answers) > 1:
         click.echo(f"cheapest: {result['cheapest']}")
+
+
+def _show_nodes(answers: Sequence[NodeAnswer]) -> None:
+    for one in answers:
+        if one.why:
+            click.echo(f"{one.model} on {one.gpu}: no\n  {one.why}")
+            continue
+        click.echo(
+            f"{one.model} on {one.gpu}: unknown (roofline, uncalibrated)\n  {one.nodes} nodes, "
+            f"{one.replicas} replicas of TP{one.tp}; TTFT p95 {one.values['ttft_s_p95']:g} s, TPOT p95 "
+            f"{one.values['tpot_ms_p95']:g} ms, {one.values['tokens_per_s']:g} tokens/s at most"
+        )
+        for quantity, known in one.error.items():
+            if isinstance(known, dict):
+                click.echo(
+                    f"  such a bound missed {quantity} by {known['median_error']:.0%} in the median of "
+                    f"{known['n']} cells of the node study (worst {known['worst_error']:.0%})"
+                )
 
 
 def _show_others(data: dict[str, Any], keys: list[str]) -> None:

@@ -4,6 +4,7 @@ from k3repro.sizing._answer import MOST_NODES, Answer, answer, cheapest, checked
 from k3repro.sizing._candidate import Candidate, Settings, published, space
 from k3repro.sizing._fidelity import Band, Fidelity, Unknown
 from k3repro.sizing._goals import METRICS, Goal, parse_goal
+from k3repro.sizing._nodes import NodeAnswer, size_nodes
 from k3repro.sizing._search import Found, pareto, search
 from k3repro.sizing._trial import PERCENTILES, Plan, Trial, plan_of, try_candidate
 
@@ -17,6 +18,7 @@ __all__ = [
     "Fidelity",
     "Found",
     "Goal",
+    "NodeAnswer",
     "Plan",
     "Settings",
     "Trial",
@@ -29,6 +31,7 @@ __all__ = [
     "plan_of",
     "published",
     "search",
+    "size_nodes",
     "space",
     "try_candidate",
 ]

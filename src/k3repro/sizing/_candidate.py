@@ -118,8 +118,11 @@ def space(name: str, users: int, most_nodes: int, *, prefix_caching: bool = Fals
                 yield replace(base, prefill_pools=x, decode_pools=y, settings=settings)
 
 
-def levers(candidate: Candidate) -> Iterator[Candidate]:
-    """The same deployment with settings nobody has published a run with, one at a time."""
+def levers(candidate: Candidate, *, reuse: bool) -> Iterator[Candidate]:
+    """The same deployment with settings nobody has published a run with, one at a time.
+
+    Prefix caching is one only where prompts are seen again (`reuse`).
+    """
     spec, now = platform(candidate.platform), candidate.settings
     changed = {
         "kv_splits": replace(now, kv_splits="chosen"),
@@ -130,6 +133,8 @@ def levers(candidate: Candidate) -> Iterator[Candidate]:
         "prefix_caching": replace(now, prefix_caching=not now.prefix_caching),
     }
     for name, settings in changed.items():
+        if name == "prefix_caching" and not reuse:
+            continue
         trial = replace(candidate, settings=settings, untested=(name,))
         try:
             trial.twin()

@@ -9,7 +9,7 @@ from functools import partial
 
 from k3repro.errors import UsageError
 from k3repro.sizing._candidate import Candidate, levers, published, space
-from k3repro.sizing._goals import Goal, met
+from k3repro.sizing._goals import METRICS, Goal, met
 from k3repro.sizing._trial import Plan, Trial, try_candidate
 from k3repro.twin import platform
 from k3repro.workload import OpenLoop, Session
@@ -90,7 +90,12 @@ def _conclude(
     runner_up = next((t for t in ranked if choice and _other(t, choice)), None)
     tried: list[Trial] = []
     if choice is not None:
-        tried = list(_run(partial(try_candidate, plan=plan), list(levers(choice.candidate)), executor))
+        ideas = list(levers(choice.candidate, reuse=_reuses(plan)))
+        tried = [
+            trial
+            for trial in _run(partial(try_candidate, plan=plan), ideas, executor)
+            if _differs(trial, choice)
+        ]
     return Found(
         name, tuple(trials), choice, runner_up, tuple(pareto(trials)), alone, "", skipped, tuple(tried)
     )
@@ -138,6 +143,12 @@ def _floor(alone: Trial, goal: Goal) -> float:
 def _other(trial: Trial, choice: Trial) -> bool:
     a, b = trial.candidate, choice.candidate
     return (a.prefill_pools, a.decode_pools) != (b.prefill_pools, b.decode_pools)
+
+
+def _differs(trial: Trial, choice: Trial) -> bool:
+    """Whether a changed setting changes anything that users see by more than a part in a hundred."""
+    keys = [f"{quantity}_p95" for quantity, _, _ in METRICS.values()]
+    return any(abs(trial.values[key] - choice.values[key]) > 0.01 * choice.values[key] for key in keys)
 
 
 def _reuses(plan: Plan) -> bool:

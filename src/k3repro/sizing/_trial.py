@@ -80,10 +80,9 @@ class Trial:
     preemptions: int
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON data, rounded to what a simulation can mean."""
-        rounded = {name: float(f"{value:.4g}") for name, value in self.values.items()}
+        """JSON data."""
         return {
-            **self.candidate.as_dict(), **rounded, "requests": self.requests,
+            **self.candidate.as_dict(), **self.values, "requests": self.requests,
             "waits": {name: round(share, 3) for name, share in self.waits.items()},
             "preemptions": self.preemptions, "simulated_s": round(self.seconds, 1),
         }  # fmt: skip
@@ -99,12 +98,13 @@ def try_candidate(candidate: Candidate, plan: Plan, constants: dict[str, str] | 
     done = play(core, plan.sessions, users=plan.users, think_s=plan.think_s, session_block=plan.session_block)
     counted = done[plan.skip : len(done) - plan.tail]
     return Trial(
-        candidate, len(counted), _values(counted, done, candidate.nodes), _waits(counted),
+        candidate, len(counted), measured(counted, done, candidate.nodes), _waits(counted),
         max(flight.finished_ns for flight in done) / 1e9, sum(sum(p.preemptions) for p in core.decodes),
     )  # fmt: skip
 
 
-def _values(counted: Sequence[Flight], done: Sequence[Flight], nodes: int) -> dict[str, float]:
+def measured(counted: Sequence[Flight], done: Sequence[Flight], nodes: int) -> dict[str, float]:
+    """Percentiles of what counted requests saw, and rates while they ran, to four significant digits."""
     found = {
         "ttft_s": [(f.times[0] - f.arrival_ns) / 1e9 for f in counted],
         "tpot_ms": [(f.times[-1] - f.times[0]) / 1e6 / max(1, f.output_tokens - 1) for f in counted],
@@ -123,7 +123,7 @@ def _values(counted: Sequence[Flight], done: Sequence[Flight], nodes: int) -> di
     values["out_tokens_per_s"] = sum(f.output_tokens for f in inside) / span
     values["tokens_per_s_node"] = values["tokens_per_s"] / nodes
     values["user_tokens_per_s"] = 1000 / values["tpot_ms_p50"] if values["tpot_ms_p50"] else 0.0
-    return values
+    return {name: float(f"{value:.4g}") for name, value in values.items()}
 
 
 def _waits(counted: Sequence[Flight]) -> dict[str, float]:
