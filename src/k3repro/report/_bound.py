@@ -11,8 +11,6 @@ from typing import Any
 
 from k3repro.errors import K3Error
 from k3repro.report._behind import behind_text, result_seals
-from k3repro.report._calculator import calculator_html
-from k3repro.report._charts import chart_problems
 from k3repro.report._console import console_html
 from k3repro.report._figures import chart_rows, cited_seals, svg_of
 from k3repro.report._finding import Finding, found
@@ -20,6 +18,7 @@ from k3repro.report._grammar import Grammar
 from k3repro.report._html import fragment, same_bytes, shape
 from k3repro.report._journey import steps_html
 from k3repro.report._markup import sha256
+from k3repro.report._sizing import sizing_html
 from k3repro.report._sources import Sources, rows_digest
 from k3repro.report._spec import refuse_nan, spec_problems
 from k3repro.report._switches import switches_of
@@ -81,9 +80,9 @@ class PageCheck:
             ("//data[contains(@class,'k3-digest')]", self._digest),
             ("//li[@class='k3-withdrawn']", self._withdrawn),
             ("//code[@data-source]", self._source),
-            ("//form[contains(@class,'k3-calculator')]", self._calculator),
+            ("//form[contains(@class,'k3-sizing')]", self._sizing),
             ("//div[contains(@class,'k3-console')]", self._console),
-            ("//script[contains(@class,'k3-laws') or contains(@class,'k3-console-data')]", self._inside),
+            ("//script[contains(@class,'k3-grid') or contains(@class,'k3-console-data')]", self._inside),
             ("//figure[contains(@class,'k3-figure')]", self._figure),
         ]
         for path, check in checks:
@@ -271,9 +270,9 @@ class PageCheck:
         ]
         return problems[0] if problems else ""
 
-    def _calculator(self, form: Any) -> None:
+    def _sizing(self, form: Any) -> None:
         query = form.attrib["data-query"]
-        self._compare(form, fragment(calculator_html(self.sources, query)), "calculator")
+        self._compare(form, fragment(sizing_html(self.sources, query)), "sizing form")
         self._count(query, len(form.xpath(".//input")))
 
     def _console(self, element: Any) -> None:

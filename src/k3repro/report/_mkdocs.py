@@ -34,11 +34,10 @@ _GENERATOR = re.compile(r'\s*<meta name="generator"[^>]*>')
 _CONFIG = re.compile(r'(<script id="__config" type="application/json">)(.*?)(</script>)', re.DOTALL)
 _ASSETS = (
     "icon.svg",
-    "k3-calculator.js",
     "k3-console.js",
     "k3-figures.js",
-    "k3-law.js",
     "k3-search.js",
+    "k3-sizing.js",
     "k3.css",
     "k3.js",
 )

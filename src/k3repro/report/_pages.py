@@ -13,7 +13,6 @@ import jinja2
 
 from k3repro.errors import GateFailed, InputError, K3Error
 from k3repro.report._behind import behind_name, behind_text, queries_in, result_seals
-from k3repro.report._calculator import calculator_html
 from k3repro.report._csv import rows_csv
 from k3repro.report._evidence import confirmations
 from k3repro.report._figures import Drawer, empty_html, figure_columns, figure_html, load_figure
@@ -21,6 +20,7 @@ from k3repro.report._glossary import glossary_html, load_glossary
 from k3repro.report._journey import steps_html
 from k3repro.report._markup import attributes, escape, printable, sha256
 from k3repro.report._site import Site
+from k3repro.report._sizing import sizing_html
 from k3repro.report._sources import Sources
 from k3repro.report._tables import block_id, citation_badges, further_rows, table_html
 from k3repro.report._tree import further_nodes, tree_html
@@ -174,9 +174,9 @@ class Page:
         )
         return self._block(built, rest)
 
-    def calculator(self, query: str) -> str:
-        """`{{ calculator("calculator") }}`, alone on its line: a form answered live."""
-        return self._block(self._use(query, lambda: calculator_html(self.sources, query)))
+    def sizing(self, query: str) -> str:
+        """`{{ sizing("sizing-grid") }}`, alone on its line: a form answered live."""
+        return self._block(self._use(query, lambda: sizing_html(self.sources, query)))
 
     def finding(
         self,
@@ -314,7 +314,7 @@ def render_page(page: Page, template: str) -> str:
         undefined=jinja2.StrictUndefined, autoescape=False, keep_trailing_newline=True
     )
     names = ("value", "table", "tree", "rows", "figure", "journey", "relation", "source", "sql", "exists",
-             "withdrawn", "calculator", "glossary", "finding")  # fmt: skip
+             "withdrawn", "sizing", "glossary", "finding")  # fmt: skip
     source = page.template or f"site/pages/{page.name}"
     functions: dict[str, Any] = {name: getattr(page, name) for name in names}
     try:

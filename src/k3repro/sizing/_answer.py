@@ -173,12 +173,15 @@ def _binds(found: Found, goals: Sequence[Goal]) -> str:
     trial = found.choice or (min(found.trials, key=lambda t: _excess(t, goals)) if found.trials else None)
     if trial is None:
         return ""
-    tight = max(goals, key=lambda goal: trial.values[goal.key] / goal.limit, default=None)
-    waits = dict(trial.waits)
-    if tight is not None and tight.metric == "ttft":
-        waits.pop("decode")
-    if tight is not None and tight.metric == "tpot":
+    tight = max(goals, key=lambda goal: trial.values[goal.key] / goal.limit, default=Goal("e2e", 1.0))
+    return binding(trial, tight)
+
+
+def binding(trial: Trial, goal: Goal) -> str:
+    """The phase that most of the time of a goal's metric goes to."""
+    if goal.metric == "tpot":
         return "decode"
+    waits = {name: share for name, share in trial.waits.items() if goal.metric != "ttft" or name != "decode"}
     return max(waits, key=lambda name: waits[name])
 
 

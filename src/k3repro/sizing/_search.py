@@ -84,7 +84,7 @@ def _conclude(
 ) -> Found:  # fmt: skip
     ranked = sorted(
         (trial for trial in trials if met(trial.values, goals)),
-        key=lambda t: (t.candidate.nodes, -t.values["tokens_per_s"], t.candidate.settings.max_num_seqs),
+        key=rank,
     )
     choice = ranked[0] if ranked else None
     runner_up = next((t for t in ranked if choice and _other(t, choice)), None)
@@ -99,6 +99,12 @@ def _conclude(
     return Found(
         name, tuple(trials), choice, runner_up, tuple(pareto(trials)), alone, "", skipped, tuple(tried)
     )
+
+
+def rank(trial: Trial) -> tuple[int, float, int, int]:
+    """Fewest nodes first, then most tokens a second, fewest slots, fewest prefill pools."""
+    one = trial.candidate
+    return (one.nodes, -trial.values["tokens_per_s"], one.settings.max_num_seqs, one.prefill_pools)
 
 
 def bound(candidate: Candidate, plan: Plan, goals: Sequence[Goal]) -> str | None:

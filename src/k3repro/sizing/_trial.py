@@ -61,7 +61,7 @@ def plan_of(workload: Workload, *, requests: int = 0, percentile: int = 95, seed
     if requests and requests <= users:
         return Plan(workload, tuple(workload.sessions(requests, seed)), requests, think, 0, 0)
     edge = min(users, _MOST)
-    wanted = requests or min(_MOST, max(least, 2 * users)) + 2 * edge
+    wanted = requests or min(_MOST, max(least, users)) + 2 * edge
     sessions = workload.sessions(max(edge, round(wanted / turns)), seed)
     return Plan(workload, tuple(sessions), users, think, edge, edge)
 

@@ -355,5 +355,5 @@
   load("k3-search.js");
   if (document.querySelector("figure.k3-figure")) load("k3-figures.js");
   if (document.querySelector(".k3-console")) load("k3-console.js");
-  if (document.querySelector("form.k3-calculator")) load("k3-law.js", () => load("k3-calculator.js"));
+  if (document.querySelector("form.k3-sizing")) load("k3-sizing.js");
 })();

@@ -1,0 +1,110 @@
+"""sizing-grid: answers simulated ahead, so that a page can give them without a simulator.
+
+A workload is rounded up to the next point of the grid, which is what the page says and what its command
+line asks for. Of each workload only candidates that could ever be chosen are kept: whatever the limits are,
+`choose` of the kept rows is `search` of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from k3repro.errors import InputError
+from k3repro.sizing._answer import binding
+from k3repro.sizing._fidelity import Band, Fidelity
+from k3repro.sizing._goals import METRICS, Goal
+from k3repro.sizing._search import rank, search
+from k3repro.sizing._trial import Plan, Trial, plan_of
+from k3repro.store import Artifact, Column, Schema, Table, derivation
+from k3repro.workload import Workload
+
+__all__ = ["ISL", "MOST_NODES", "OSL", "USERS", "sizing_grid"]
+
+ISL = (1024, 8192, 32_000, 100_000, 200_000, 400_000)
+OSL = (256, 1024)
+USERS = (1, 8, 16, 32, 64, 100, 128, 256)
+MOST_NODES = 32
+_PERCENTILES = (50, 95)
+KEYS = tuple(f"{quantity}_p{q}" for quantity, _, _ in METRICS.values() for q in _PERCENTILES)
+_LATENCIES = tuple(
+    Column(key, "DOUBLE", unit=key.split("_")[1], doc="simulated, to four significant digits") for key in KEYS
+)
+_ERRORS = tuple(
+    Column(f"{metric}_error", "DOUBLE", doc="median error of the twin in the nearest regime; NULL: unknown")
+    for metric in METRICS
+)
+
+ROWS = Table(
+    "rows",
+    (
+        Column("platform", "VARCHAR"),
+        Column("isl", "INT64", unit="tokens"),
+        Column("osl", "INT64", unit="tokens"),
+        Column("users", "INT64", doc="closed loop, no think time"),
+        Column("prefill_pools", "INT64"),
+        Column("decode_pools", "INT64"),
+        Column("max_num_seqs", "INT64", doc="slots a lane"),
+        Column("nodes", "INT64"),
+        *_LATENCIES,
+        Column("tokens_per_s", "DOUBLE", unit="tokens/s"),
+        Column("out_tokens_per_s", "DOUBLE", unit="tokens/s"),
+        *_ERRORS,
+        Column("binds_ttft", "VARCHAR", doc="phase that most of the time to the first token goes to"),
+        Column("binds_e2e", "VARCHAR", doc="phase that most of a request's time goes to"),
+    ),
+    key=("platform", "isl", "osl", "users", "prefill_pools", "decode_pools", "max_num_seqs"),
+    doc="Deployments worth choosing for a workload, with published settings.",
+)
+SCHEMA = Schema((ROWS,))
+
+
+@derivation(name="sizing-grid", schema=SCHEMA)
+def sizing_grid(
+    inputs: Sequence[Artifact], isl: Sequence[int] = ISL, osl: Sequence[int] = OSL,
+    users: Sequence[int] = USERS, most_nodes: int = MOST_NODES,
+) -> Mapping[str, Sequence[Mapping[str, Any]]]:  # fmt: skip
+    """Simulate the grid with the constants of the twin.
+
+    Raises:
+        InputError: twin-fidelity is not among the inputs: no answer without its error.
+    """
+    fidelity = next((artifact for artifact in inputs if artifact.name == "twin-fidelity"), None)
+    if fidelity is None:
+        raise InputError("no twin-fidelity among the inputs")
+    known = Fidelity(fidelity)
+    rows: list[dict[str, Any]] = []
+    for name in ("mi300x", "mi325x"):
+        for prompt in isl:
+            for reply in osl:
+                for count in users:
+                    plan = plan_of(Workload.of({"isl": prompt, "osl": reply, "users": count}))
+                    rows += _rows(name, plan, (prompt, reply, count), most_nodes, known)
+    return {"rows": rows}
+
+
+def _rows(
+    name: str, plan: Plan, point: tuple[int, int, int], most_nodes: int, known: Fidelity
+) -> Iterator[dict[str, Any]]:
+    found = search(name, plan, (), most_nodes=most_nodes, all_of_them=True)
+    for trial in worth_choosing(found.trials):
+        one, values = trial.candidate, trial.values
+        bands = {metric: known.of(trial, plan, metric) for metric in METRICS}
+        yield {
+            "platform": name, "isl": point[0], "osl": point[1], "users": point[2],
+            "prefill_pools": one.prefill_pools, "decode_pools": one.decode_pools,
+            "max_num_seqs": one.settings.max_num_seqs, "nodes": one.nodes,
+            **{key: values[key] for key in (*KEYS, "tokens_per_s", "out_tokens_per_s")},
+            **{f"{m}_error": band.median if isinstance(band, Band) else None for m, band in bands.items()},
+            "binds_ttft": binding(trial, Goal("ttft", 1.0)), "binds_e2e": binding(trial, Goal("e2e", 1.0)),
+        }  # fmt: skip
+
+
+def worth_choosing(trials: Sequence[Trial]) -> Iterator[Trial]:
+    """Trials that no cheaper or equal one beats in every latency."""
+    ranked = sorted(trials, key=rank)
+    kept: list[Trial] = []
+    for trial in ranked:
+        if not any(all(k.values[key] <= trial.values[key] for key in KEYS) for k in kept):
+            kept.append(trial)
+            yield trial

@@ -1,0 +1,173 @@
+"""The page chooses as `capacity size` does, and nothing of it can be changed unseen."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.report.conftest import REPOSITORY
+
+from k3repro.budget.sealed import seal_spec
+from k3repro.errors import InputError
+from k3repro.report import Sources, load_queries
+from k3repro.report._bound import Known, PageCheck
+from k3repro.report._html import parse_page
+from k3repro.report._names import load_grammar
+from k3repro.report._sizing import sizing_html
+from k3repro.sizing import answer, parse_goal, plan_of
+from k3repro.sizing.grid import sizing_grid
+from k3repro.store import Artifact, Column, Schema, Store, Table, derivation
+from k3repro.workload import Workload
+
+NODE = shutil.which("node")
+SCRIPT = REPOSITORY / "src" / "k3repro" / "report" / "assets" / "k3-sizing.js"
+HARNESS = """
+require(process.argv[1]);
+const [data, cases] = JSON.parse(require("fs").readFileSync(0, "utf8"));
+const answers = cases.map(([platform, asked]) => k3Sizing.choose(data, platform, asked));
+process.stdout.write(JSON.stringify(answers));
+"""
+ISL, OSL, USERS = (1024, 8192), (32, 64), (1, 16, 32)
+CELLS = Table(
+    "cells",
+    (
+        *(Column(name, "VARCHAR") for name in ("platform", "source", "cell", "quantity", "regime")),
+        *(Column(name, "INT64") for name in ("isl", "concurrency")),
+        Column("error", "DOUBLE"),
+    ),
+    key=("platform", "source", "cell", "quantity"),
+)
+
+
+@derivation(name="twin-fidelity", schema=Schema((CELLS,)))
+def some_fidelity(inputs: Any) -> dict[str, list[dict[str, Any]]]:
+    """Errors of two regimes; nothing is known of long prompts."""
+    rows = [
+        {
+            "platform": name, "source": "Table", "cell": f"{name} {quantity}", "quantity": quantity,
+            "regime": "queue", "isl": 1024, "concurrency": 16, "error": error,
+        }
+        for name in ("mi300x", "mi325x")
+        for quantity, error in (("ttft_p50_s", 0.1), ("tpot_ms", -0.05), ("wall", 0.02))
+    ]  # fmt: skip
+    return {"cells": rows}
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, Artifact]]:
+    store = Store(tmp_path_factory.mktemp("store"))
+    fidelity = store.derive(some_fidelity, [seal_spec(store, "models", "kimi-k3")], subject="twin")
+    points = {"isl": ISL, "osl": OSL, "users": USERS, "most_nodes": 10}
+    store.derive(sizing_grid, [fidelity], "kimi-k3", points)
+    yield store, fidelity
+
+
+@pytest.fixture(scope="module")
+def sources(known: tuple[Store, Artifact], tmp_path_factory: pytest.TempPathFactory) -> Sources:
+    folder = tmp_path_factory.mktemp("queries")
+    (folder / "sizing-grid.sql").write_text(
+        "-- title: Deployments simulated ahead\n-- empty: not simulated\nSELECT * FROM sizing_grid_rows\n"
+        "ORDER BY platform, isl, osl, users, nodes, prefill_pools, max_num_seqs\n"
+    )
+    return Sources(known[0].catalog(), load_queries(folder))
+
+
+def data(sources: Sources) -> dict[str, Any]:
+    root, _ = parse_page(sizing_html(sources, "sizing-grid").encode())
+    return dict(json.loads(root.xpath("//script[@class='k3-grid']")[0].text))
+
+
+def ask(draw: random.Random) -> dict[str, Any]:
+    return {
+        "isl": draw.randrange(1, ISL[-1] + 1), "osl": draw.randrange(1, OSL[-1] + 1),
+        "users": draw.randrange(1, USERS[-1] + 1), "percentile": draw.choice(["p50", "p95"]),
+        "ttft": draw.choice([None, round(draw.uniform(0.5, 20), 2)]),
+        "tpot": draw.choice([None, round(draw.uniform(60, 130), 1)]),
+        "e2e": draw.choice([None, round(draw.uniform(2, 40), 1)]),
+    }  # fmt: skip
+
+
+def commanded(known: Artifact, platform: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """What the command says of the workload rounded up to the grid."""
+    isl, osl, users = (
+        next(point for point in axis if point >= asked[name])
+        for name, axis in (("isl", ISL), ("osl", OSL), ("users", USERS))
+    )
+    goals = [
+        parse_goal(name, f"{asked[name]}@{asked['percentile']}")
+        for name in ("ttft", "tpot", "e2e")
+        if asked[name]
+    ]
+    plan = plan_of(Workload.of({"isl": isl, "osl": osl, "users": users}))
+    found = answer(platform, plan, goals, most_nodes=10, fidelity=known, sensitivity=False)
+    choice = found.found.choice
+    if choice is None:
+        return {"verdict": "no"}
+    one = choice.candidate
+    return {
+        "verdict": found.verdict, "binds": found.binds, "nodes": one.nodes,
+        "prefill_pools": one.prefill_pools, "decode_pools": one.decode_pools,
+        "max_num_seqs": one.settings.max_num_seqs,
+        "ttft_s_p95": choice.values["ttft_s_p95"], "tokens_per_s": choice.values["tokens_per_s"],
+    }  # fmt: skip
+
+
+@pytest.mark.skipif(NODE is None, reason="needs node")
+def test_the_page_answers_as_the_command_for_500_inputs(
+    known: tuple[Store, Artifact], sources: Sources
+) -> None:
+    draw = random.Random(17)
+    cases = [(draw.choice(["mi300x", "mi325x"]), ask(draw)) for _ in range(500)]
+    done = subprocess.run(
+        [str(NODE), "-e", HARNESS, str(SCRIPT)], input=json.dumps([data(sources), cases]),
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    seen = set()
+    for (platform, asked), got in zip(cases, json.loads(done.stdout), strict=True):
+        wanted = commanded(known[1], platform, asked)
+        flat = {**(got["row"] or {}), "verdict": got["verdict"], "binds": got.get("binds")}
+        assert {name: flat[name] for name in wanted} == wanted, (platform, asked)
+        seen.add((wanted["verdict"], wanted.get("nodes")))
+    assert {verdict for verdict, _ in seen} == {"yes", "no", "unknown"} and len(seen) > 5
+
+
+@pytest.mark.skipif(NODE is None, reason="needs node")
+def test_beyond_the_grid_there_is_no_answer(sources: Sources) -> None:
+    cases = [("mi300x", {"isl": 10**6, "osl": 1, "users": 1, "percentile": "p95"})]
+    done = subprocess.run(
+        [str(NODE), "-e", HARNESS, str(SCRIPT)], input=json.dumps([data(sources), cases]),
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert json.loads(done.stdout)[0]["verdict"] == "outside"
+
+
+def check(sources: Sources, html: str) -> list[str]:
+    root, _ = parse_page(f"<html><body><article>{html}</article></body></html>".encode())
+    page = PageCheck(
+        "size.html", root, sources, Known(Path(), frozenset()), load_grammar(REPOSITORY / "site")
+    )
+    page.run()
+    return [str(finding) for finding in page.findings]
+
+
+def test_a_changed_number_is_found(sources: Sources) -> None:
+    html = sizing_html(sources, "sizing-grid")
+    assert check(sources, html) == []
+    points = data(sources)["points"]["mi300x"]
+    number = next(iter(points.values()))[0][4]
+    assert str(number) in html
+    assert check(sources, html.replace(str(number), str(number * 2), 1))
+
+
+def test_a_query_without_rows_is_refused(known: tuple[Store, Artifact], tmp_path: Path) -> None:
+    (tmp_path / "q.sql").write_text(
+        "-- title: x\n-- empty: y\nSELECT 'mi300x' AS platform, '0' AS seal ORDER BY 1\n"
+    )
+    with pytest.raises(InputError, match="binds_e2e"):
+        sizing_html(Sources(known[0].catalog(), load_queries(tmp_path)), "q")
