@@ -7,14 +7,13 @@ from typing import Any
 
 from k3repro.store import Artifact
 from k3repro.studies.kimi_k3._cells import cell_row
-from k3repro.twin import Flight, Platform
-from k3repro.twin.waves import Session, lognormal, replay, simulate_wave
-from k3repro.units import quantile
+from k3repro.studies.kimi_k3._replays import WINDOW_NS, Figures, replay_figures
+from k3repro.studies.kimi_k3.calibration import REPLAY_CELL
+from k3repro.twin import Platform
+from k3repro.twin.waves import Session, replay, simulate_wave
 
-__all__ = ["replay_cells", "replay_figures"]
+__all__ = ["replay_cells"]
 
-WINDOW_NS = 900_000_000_000
-_TURNS = 4000
 _UNKNOWN = "the corpus is recorded and its lengths are not printed"
 
 
@@ -29,21 +28,25 @@ def replay_cells(specs: Mapping[str, Platform], agentic: Artifact) -> Iterator[d
     for row in agentic.rows("replays"):
         corpus, spec = corpora[row["profile"]], specs[row["platform"]]
         recorded = corpus["input_p50"] is None
-        simulated = _recorded(spec, row) if recorded else replay_figures(spec, row, corpus)
+        found, least, most = (_recorded(spec, row), {}, {}) if recorded else replay_figures(spec, row, corpus)
+        isl = round(row["input_p99"] if recorded else corpus["input_p50"])
         for quantity, unit in (
             ("ttft_p50_s", "s"),
             ("itl_p50_ms", "ms"),
             ("active_tokens_per_s", "tokens/s"),
         ):
-            known = simulated.get(quantity)
+            known = found.get(quantity)
+            fitted = (row["profile"], row["concurrency"]) == REPLAY_CELL and quantity == "itl_p50_ms"
             yield cell_row(
                 row["platform"], "Table 7", f"{row['profile']}, con {row['concurrency']}", quantity,
                 "agentic, short" if row["profile"] == "small" else "agentic, long context", unit,
-                row[quantity], known, why=_UNKNOWN if known is None else None,
+                row[quantity], known, "in-sample" if fitted else "held-out",
+                None if known is not None else _UNKNOWN,
+                isl=isl, concurrency=row["concurrency"], draws=(least.get(quantity), most.get(quantity)),
             )  # fmt: skip
 
 
-def _recorded(spec: Platform, row: Mapping[str, Any]) -> dict[str, float]:
+def _recorded(spec: Platform, row: Mapping[str, Any]) -> Figures:
     """What is known without lengths: inter-token latency at the longest input, which bounds it from above.
 
     A run that completed one request printed that request's own input, so its first token is known as well.
@@ -56,37 +59,3 @@ def _recorded(spec: Platform, row: Mapping[str, Any]) -> dict[str, float]:
         (flight,) = replay(spec, [Session(((prompt, prompt - missed, 2),))], 1, WINDOW_NS)
         found["ttft_p50_s"] = (flight.times[0] - flight.arrival_ns) / 1e9
     return found
-
-
-def replay_figures(spec: Platform, row: Mapping[str, Any], corpus: Mapping[str, Any]) -> dict[str, float]:
-    """First token, inter-token latency and active rate of one replay of a corpus with printed lengths."""
-    done = _run(spec, row, corpus)
-    return _figures(done) if done else {}
-
-
-def _run(spec: Platform, row: Mapping[str, Any], corpus: Mapping[str, Any]) -> list[Flight]:
-    inputs = lognormal(int(corpus["input_p50"]), int(row["input_p99"]), 1, _TURNS)
-    outputs = lognormal(int(corpus["output_p50"]), int(corpus["output_p99"]), 2, _TURNS)
-    hit = round(row["cache_hit"])
-    sessions = [
-        Session(((prompt, prompt * hit // 100, output),))
-        for prompt, output in zip(inputs, outputs, strict=True)
-        if prompt + output <= spec.max_model_len
-    ]
-    return replay(spec, sessions, row["concurrency"], WINDOW_NS)
-
-
-def _figures(done: list[Flight]) -> dict[str, float]:
-    first = [(flight.times[0] - flight.arrival_ns) / 1e9 for flight in done]
-    gaps = [
-        (flight.times[-1] - flight.times[0]) / 1e6 / (len(flight.times) - 1)
-        for flight in done
-        if len(flight.times) > 1
-    ]
-    tokens = sum(flight.prompt_tokens + len(flight.times) for flight in done)
-    active = max(flight.finished_ns for flight in done) / 1e9
-    return {
-        "ttft_p50_s": quantile(first, 0.5),
-        "itl_p50_ms": quantile(gaps, 0.5),
-        "active_tokens_per_s": tokens / active,
-    }

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from k3repro.store import Artifact
-from k3repro.studies.kimi_k3.calibration import ISL, OSL, QUANTITIES, SLOT_CELL
+from k3repro.studies.kimi_k3.calibration import ISL, OSL, QUANTITIES, SLOT_CELL, WAVE_CELL
 from k3repro.twin import Platform
 from k3repro.twin.waves import simulate_wave
+from k3repro.units import quantile
 
 __all__ = ["Cell", "cell_row", "classes", "envelope", "latency", "long_waves", "slots"]
 
@@ -17,13 +18,16 @@ Cell = dict[str, Any]
 
 def cell_row(
     platform: str, source: str, cell: str, quantity: str, regime: str, unit: str, printed: float,
-    simulated: float | None, relation: str = "held-out", why: str | None = None,
+    simulated: float | None, relation: str = "held-out", why: str | None = None, *,
+    isl: int | None = None, concurrency: int | None = None,
+    draws: tuple[float | None, float | None] = (None, None),
 ) -> Cell:  # fmt: skip
-    """One row of the table of cells, before it is judged."""
+    """One row of the table of cells, before it is judged; `draws` are the least and most of several."""
     return {
         "platform": platform, "source": source, "cell": cell, "quantity": quantity, "regime": regime,
         "unit": unit, "printed": printed, "simulated": simulated, "relation": relation, "why": why,
-        "asked_output": None, "implied_output": None,
+        "asked_output": None, "implied_output": None, "isl": isl, "concurrency": concurrency,
+        "least_draw": draws[0], "most_draw": draws[1],
     }  # fmt: skip
 
 
@@ -41,6 +45,7 @@ def latency(spec: Platform, decode: Artifact) -> Iterator[Cell]:
             yield cell_row(
                 row["platform"], "Table 3", f"con {row['concurrency']}", quantity,
                 regime_of(row["concurrency"], spec.slots), unit, row[quantity], take(wave), "in-sample",
+                isl=ISL, concurrency=row["concurrency"],
             )  # fmt: skip
 
 
@@ -53,7 +58,7 @@ def slots(spec: Platform, decode: Artifact) -> Iterator[Cell]:
         yield cell_row(
             "mi300x", "Table 4", f"con {key[0]}, MAX_NUM_SEQS {key[1]}", "out_tokens_per_s",
             regime_of(key[0], chosen.slots), "tokens/s", row["out_tokens_per_s"], wave.tokens_per_s,
-            "in-sample" if key == SLOT_CELL else "held-out",
+            "in-sample" if key == SLOT_CELL else "held-out", isl=ISL, concurrency=key[0],
         )  # fmt: skip
 
 
@@ -72,6 +77,7 @@ def envelope(specs: Mapping[str, Platform], decode: Artifact) -> Iterator[Cell]:
         yield cell_row(
             row["platform"], "The Concurrency Envelope", f"con {row['concurrency']}", quantity,
             regime_of(row["concurrency"], spec.slots), row["unit"], row["value"], simulated,
+            isl=ISL, concurrency=row["concurrency"],
         )  # fmt: skip
 
 
@@ -89,17 +95,24 @@ def classes(specs: Mapping[str, Platform], decode: Artifact) -> Iterator[Cell]:
         for quantity, value in printed.items():
             yield cell_row(
                 row["platform"], "Table 5", row["class"], quantity, regime, "tokens/s", value,
-                simulated[quantity],
+                simulated[quantity], isl=isl, concurrency=row["concurrency"],
             ) | {"asked_output": osl, "implied_output": length}  # fmt: skip
 
 
 def long_waves(specs: Mapping[str, Platform], memory: Artifact) -> Iterator[Cell]:
-    """Waves of long prompts that the text tells of; its first token is taken as the median one's."""
+    """Waves of long prompts that the text tells of.
+
+    What "the first token" of a wave is, is not said: here the median one, between the first and the last of
+    the requests that a lane works off one after another.
+    """
     for row in memory.rows("waves"):
         wave = simulate_wave(specs[row["platform"]], row["concurrency"], row["isl"], row["osl"])
-        for quantity, seconds in (("wall_min", wave.wall_s), ("ttft_min", wave.ttft_s(0.5))):
+        first = quantile([time / 1e9 for time in wave.first_ns], 0.5)
+        for quantity, seconds in (("wall_min", wave.wall_s), ("ttft_min", first)):
             if row[quantity] is not None:
+                fitted = (row["platform"], row["wave"]) == WAVE_CELL and quantity == "wall_min"
                 yield cell_row(
                     row["platform"], "Long waves, in the text", row["wave"], quantity, "long context", "min",
-                    row[quantity], seconds / 60,
+                    row[quantity], seconds / 60, "in-sample" if fitted else "held-out",
+                    isl=row["isl"], concurrency=row["concurrency"],
                 )  # fmt: skip

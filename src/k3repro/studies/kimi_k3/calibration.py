@@ -2,7 +2,9 @@
 
 MI325X: floor and step from its wall law, prefill and batch terms from Table 3. MI300X: floor and step from
 its wall law, prefill terms from MI325X by the ratio of the two floors, the batch term from one cell of
-Table 4. Every other printed cell is held out.
+Table 4. Long context on both: what a step pays for its longest sequence from one cell of Table 7 a platform,
+what prefill pays for pairs of tokens from the one long wave of MI300X, carried to MI325X by the same ratio.
+Every other printed cell is held out.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 from k3repro.errors import InputError
-from k3repro.store import Artifact, Col, Row, Rows, Schema, derivation
+from k3repro.store import Artifact, Column, Schema, Table, derivation
+from k3repro.studies.kimi_k3._replays import replay_figures
 from k3repro.twin import Platform, platform
 from k3repro.twin.waves import Wave, simulate_wave
 
@@ -19,33 +22,39 @@ ISL, OSL = 1024, 256
 SLOT_CELL = (32, 8)
 """The one cell of Table 4 that MI300X is calibrated on: concurrency, MAX_NUM_SEQS."""
 
-
-class Constant(Row, table="constants", key=("platform", "constant")):
-    """What platforms.toml holds."""
-
-    platform: str | None
-    constant: Annotated[str | None, Col(doc="field of k3repro.twin.Platform")]
-    value: Annotated[int | None, Col(doc="in the unit its name ends with")]
-    calibrated_on: Annotated[str | None, Col(doc="printed cells")]
-
-
-class Residual(Row, table="residuals", key=("platform", "cell", "quantity")):
-    """In-sample residuals: how well the fitted form fits its own data, no test of anything."""
-
-    platform: str | None
-    cell: str | None
-    quantity: str | None
-    unit: str | None
-    printed: float | None
-    simulated: float | None
-    residual: Annotated[float | None, Col(doc="simulated / printed - 1, of a cell it was fitted to")]
-
-
-SCHEMA = Schema((Constant.TABLE, Residual.TABLE))
+CONSTANTS = Table(
+    "constants",
+    (
+        Column("platform", "VARCHAR"),
+        Column("constant", "VARCHAR", doc="field of k3repro.twin.Platform"),
+        Column("value", "INT64", doc="in the unit its name ends with"),
+        Column("low", "INT64", doc="lower end: of the rounding of the cells, or of fits almost as good"),
+        Column("high", "INT64", doc="upper end"),
+        Column("calibrated_on", "VARCHAR", doc="printed cells"),
+    ),
+    key=("platform", "constant"),
+    doc="What platforms.toml holds.",
+)
+RESIDUALS = Table(
+    "residuals",
+    (
+        Column("platform", "VARCHAR"),
+        Column("cell", "VARCHAR"),
+        Column("quantity", "VARCHAR"),
+        Column("unit", "VARCHAR"),
+        Column("printed", "DOUBLE"),
+        Column("simulated", "DOUBLE"),
+        Column("residual", "DOUBLE", doc="simulated / printed - 1, of a cell the constants were fitted to"),
+    ),
+    key=("platform", "cell", "quantity"),
+    doc="In-sample residuals: how well the fitted form bends to its own data, no test of anything.",
+)
+SCHEMA = Schema((CONSTANTS, RESIDUALS))
 
 _START = {"prefill_step_ns": 300_000_000, "prefill_token_ns": 150_000, "step_sequence_ns": 200_000}
 _STEPS = {"prefill_step_ns": 64_000_000, "prefill_token_ns": 32_000, "step_sequence_ns": 64_000}
 _FINEST = 64  # the search ends at a sixty-fourth of its first steps
+Ends = dict[str, tuple[int, int]]
 QUANTITIES: dict[str, tuple[str, Callable[[Wave], float]]] = {
     "ttft_p50_s": ("s", lambda wave: wave.ttft_s(0.5)),
     "ttft_p99_s": ("s", lambda wave: wave.ttft_s(0.99)),
@@ -57,30 +66,131 @@ QUANTITIES: dict[str, tuple[str, Callable[[Wave], float]]] = {
 _FITTED = ("ttft_p50_s", "ttft_p99_s", "tpot_ms")
 
 
+REPLAY_CELL = ("small", 1)
+"""The row of Table 7 on each platform that gives the price of the longest sequence: profile, concurrency."""
+
+WAVE_CELL = ("mi300x", "200K x 32")
+"""The long wave that gives the price of pairs of tokens: platform and name."""
+
+INPUTS = ("published-decode", "published-agentic", "published-memory")
+# Half a unit of the last printed digit: of the latency and of k, both in ms; of the minutes.
+_LATENCY_HALF, _WAVE_HALF = 0.05 + 0.5, 0.5
+# A fit whose loss is within this share of the best one is as good: printed columns contradict each other.
+_AS_GOOD = 1.02
+
+
 @derivation(name="twin-calibration", schema=SCHEMA)
-def calibrate(inputs: Sequence[Artifact]) -> Rows:
-    """Constants of both platforms from `published-decode`, with their in-sample residuals.
+def calibrate(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    """Constants of both platforms with their intervals, and their in-sample residuals.
 
     Raises:
-        InputError: `published-decode` is not among the inputs.
+        InputError: an input is missing.
     """
-    printed = next((artifact for artifact in inputs if artifact.name == "published-decode"), None)
-    if printed is None:
-        raise InputError("nothing to calibrate on", fix="Give the artifact published-decode.")
+    by_name = {artifact.name: artifact for artifact in inputs}
+    if missing := [name for name in INPUTS if name not in by_name]:
+        raise InputError("nothing to calibrate on", fix=f"Give the artifacts {', '.join(missing)}.")
+    printed, agentic, memory = (by_name[name] for name in INPUTS)
     wall = {row["platform"]: row for row in printed.rows("wall_law")}
     latency = [row for row in printed.rows("latency") if row["platform"] == "mi325x"]
     cells = {(row["concurrency"], row["max_num_seqs"]): row for row in printed.rows("slots")}
-    large = _search(_fixed("mi325x", wall["mi325x"]), latency)
-    small = _small(wall, large, cells[SLOT_CELL]["out_tokens_per_s"])
+    rate = cells[SLOT_CELL]["out_tokens_per_s"]
+    replays = replay_rows(agentic)
+    ends: dict[str, Ends] = {"mi325x": {}, "mi300x": {}}
+    start = {name: with_longest(_fixed(name, wall[name]), replays[name], ends[name]) for name in ends}
+    large = _search(start["mi325x"], latency)
+    ends["mi325x"] |= _ends(large, latency)
+    small = _small(start["mi300x"], large, rate, ends["mi300x"], ends["mi325x"])
+    specs = {"mi325x": large, "mi300x": small}
+    row = wave_row(memory)
+    low, value, high = _pairs(specs["mi300x"], row)
+    for name, spec in specs.items():
+        scaled = [end * spec.c0_ns // specs["mi300x"].c0_ns for end in (low, value, high)]
+        specs[name] = spec.with_overrides({"prefill_pair_fs": str(scaled[1])})
+        ends[name]["prefill_pair_fs"] = (scaled[0], scaled[2])
     return {
-        "constants": [*_constants("mi325x", large), *_constants("mi300x", small)],
+        "constants": [row for name in specs for row in _constants(name, specs[name], ends[name])],
         "residuals": [
-            *_latency_residuals(large, latency),
-            *_wall_residuals("mi325x", large, wall["mi325x"]),
-            *_wall_residuals("mi300x", small, wall["mi300x"]),
-            _slot_residual(small, cells[SLOT_CELL]["out_tokens_per_s"]),
+            *_latency_residuals(specs["mi325x"], latency),
+            *(row for name in specs for row in _wall_residuals(name, specs[name], wall[name])),
+            _slot_residual(specs["mi300x"], rate),
+            *(_replay_residual(name, specs[name], *replays[name]) for name in specs),
+            _wave_residual(specs["mi300x"], row),
         ],
     }
+
+
+def replay_rows(agentic: Artifact) -> dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """The calibration rows of Table 7 by platform, each with its corpus."""
+    profile, concurrency = REPLAY_CELL
+    corpus = next(row for row in agentic.rows("corpora") if row["profile"] == profile)
+    return {
+        row["platform"]: (row, corpus)
+        for row in agentic.rows("replays")
+        if (row["profile"], row["concurrency"]) == (profile, concurrency)
+    }
+
+
+def wave_row(memory: Artifact) -> Mapping[str, Any]:
+    """The calibration wave."""
+    return next(row for row in memory.rows("waves") if (row["platform"], row["wave"]) == WAVE_CELL)
+
+
+def with_longest(spec: Platform, replay: tuple[Mapping[str, Any], Mapping[str, Any]], ends: Ends) -> Platform:
+    """The platform with the price of the longest sequence that a row of Table 7 asks for; only k matters."""
+    row, corpus = replay
+
+    def run(value: int) -> float:
+        trial = spec.with_overrides({"step_longest_ps": str(value)})
+        return replay_figures(trial, row, corpus)[0]["itl_p50_ms"]
+
+    low, value, high = solve(run, row["itl_p50_ms"], _LATENCY_HALF)
+    ends["step_longest_ps"] = (low, high)
+    return spec.with_overrides({"step_longest_ps": str(value)})
+
+
+def _pairs(spec: Platform, row: Mapping[str, Any]) -> tuple[int, int, int]:
+    """The price of a pair of tokens, between its ends, from a wave's printed wall."""
+
+    def run(value: int) -> float:
+        trial = spec.with_overrides({"prefill_pair_fs": str(value)})
+        return simulate_wave(trial, row["concurrency"], row["isl"], row["osl"]).wall_s / 60
+
+    return solve(run, row["wall_min"], _WAVE_HALF)
+
+
+def solve(run: Callable[[int], float], printed: float, half: float) -> tuple[int, int, int]:
+    """What brings `run` to what is printed, between what brings it to either end of its rounding."""
+    low, value, high = (_reach(run, printed + change) for change in (-half, 0, half))
+    return low, value, high
+
+
+def _reach(run: Callable[[int], float], printed: float) -> int:
+    """The value at which `run`, which grows with it, reaches what is printed, to a part in a thousand."""
+    low, high = 0, 100_000_000
+    while high - low > max(1000, low // 1000):
+        middle = (low + high) // 2
+        if run(middle) < printed:
+            low = middle
+        else:
+            high = middle
+    return low // 1000 * 1000
+
+
+def _ends(best: Platform, rows: Sequence[Mapping[str, Any]]) -> Ends:
+    """How far each fitted constant can go alone before the loss grows by a fiftieth."""
+    most = _loss(best, rows) * _AS_GOOD
+
+    def far(name: str, sign: int) -> int:
+        step, value = _STEPS[name], int(getattr(best, name))
+        while step >= _STEPS[name] // _FINEST:
+            trial = _moved(best, name, value + sign * step)
+            if trial is not None and _loss(trial, rows) <= most:
+                value += sign * step
+            else:
+                step //= 2
+        return value
+
+    return {name: (far(name, -1), far(name, 1)) for name in _STEPS}
 
 
 def _fixed(name: str, law: Mapping[str, Any]) -> Platform:
@@ -125,15 +235,21 @@ def _loss(spec: Platform, rows: Sequence[Mapping[str, Any]]) -> float:
     return total
 
 
-def _small(wall: Mapping[str, Mapping[str, Any]], large: Platform, rate: float) -> Platform:
+def _small(spec: Platform, large: Platform, rate: float, ends: Ends, at_large: Ends) -> Platform:
     """MI300X: prefill terms by the ratio of the floors, the batch term by bisection on one rate."""
-    spec = _fixed("mi300x", wall["mi300x"])
     above, below = spec.c0_ns, large.c0_ns
-    scaled = {
-        name: str(getattr(large, name) * above // below) for name in ("prefill_step_ns", "prefill_token_ns")
-    }
+    for name in ("prefill_step_ns", "prefill_token_ns"):
+        spec = spec.with_overrides({name: str(getattr(large, name) * above // below)})
+        ends[name] = (at_large[name][0] * above // below, at_large[name][1] * above // below)
     concurrency, slots = SLOT_CELL
-    spec = spec.with_overrides({**scaled, "max_num_seqs": str(slots)})
+    spec = spec.with_overrides({"max_num_seqs": str(slots)})
+    low, value, high = (_batch_term(spec, concurrency, rate + change) for change in (0.5, 0, -0.5))
+    ends["step_sequence_ns"] = (low, high)
+    return spec.with_overrides({"step_sequence_ns": str(value)})
+
+
+def _batch_term(spec: Platform, concurrency: int, rate: float) -> int:
+    """What a sequence adds to a step, so that a wave has this rate."""
     low, high = 0, 10_000_000
     while high - low > 1000:
         middle = (low + high) // 2
@@ -142,7 +258,7 @@ def _small(wall: Mapping[str, Mapping[str, Any]], large: Platform, rate: float) 
             low = middle
         else:
             high = middle
-    return spec.with_overrides({"step_sequence_ns": str(low // 1000 * 1000)})
+    return low // 1000 * 1000
 
 
 _BASIS = {
@@ -151,18 +267,34 @@ _BASIS = {
     "c0_prompt_tokens": "wall law: input length of the sweep",
 }
 _FREE = {
-    "mi325x": dict.fromkeys(_START, "Table 3"),
+    "mi325x": {
+        **dict.fromkeys(_START, "Table 3"),
+        "step_longest_ps": "Table 7, small, concurrency 1",
+        "prefill_pair_fs": "MI300X, over the ratio of the two C0",
+    },
     "mi300x": {
         "prefill_step_ns": "MI325X, times the ratio of the two C0",
         "prefill_token_ns": "MI325X, times the ratio of the two C0",
         "step_sequence_ns": "Table 4, concurrency 32 at MAX_NUM_SEQS 8",
+        "step_longest_ps": "Table 7, small, concurrency 1",
+        "prefill_pair_fs": "Long waves, 200K x 32",
     },
 }
 
 
-def _constants(name: str, spec: Platform) -> Iterator[Constant]:
+# Half of the last printed digit of C0 (0.01 s) and of k (1 ms).
+_ROUNDED = {"c0_ns": 5_000_000, "step_ns": 500_000, "c0_prompt_tokens": 0}
+
+
+def _constants(name: str, spec: Platform, ends: Ends) -> Iterator[dict[str, Any]]:
     for constant, basis in {**_BASIS, **_FREE[name]}.items():
-        yield Constant(platform=name, constant=constant, value=getattr(spec, constant), calibrated_on=basis)
+        value = getattr(spec, constant)
+        half = _ROUNDED.get(constant, 0)
+        low, high = ends.get(constant, (value - half, value + half))
+        yield {
+            "platform": name, "constant": constant, "value": value, "low": low, "high": high,
+            "calibrated_on": basis,
+        }  # fmt: skip
 
 
 def _residual(name: str, cell: str, quantity: str, unit: str, printed: float, simulated: float) -> Residual:
@@ -192,3 +324,15 @@ def _slot_residual(spec: Platform, rate: float) -> Residual:
     wave = simulate_wave(spec, concurrency, ISL, OSL)
     cell = f"Table 4, con {concurrency}, MAX_NUM_SEQS {slots}"
     return _residual("mi300x", cell, "out_tokens_per_s", "tokens/s", rate, wave.tokens_per_s)
+
+
+def _replay_residual(
+    name: str, spec: Platform, row: Mapping[str, Any], corpus: Mapping[str, Any]
+) -> dict[str, Any]:
+    cell, found = f"Table 7, {REPLAY_CELL[0]}, con {REPLAY_CELL[1]}", replay_figures(spec, row, corpus)
+    return _residual(name, cell, "itl_p50_ms", "ms", row["itl_p50_ms"], found[0]["itl_p50_ms"])
+
+
+def _wave_residual(spec: Platform, row: Mapping[str, Any]) -> dict[str, Any]:
+    wall = simulate_wave(spec, row["concurrency"], row["isl"], row["osl"]).wall_s / 60
+    return _residual(row["platform"], f"Long waves, {row['wave']}", "wall_min", "min", row["wall_min"], wall)
