@@ -4,7 +4,6 @@
 | --- | --- | --- |
 | `k3repro.studies` | study -> a `Study` | `store` (whose derivations audit may run) |
 | `k3repro.commands` | `group.command` -> a click command | `cli` |
-| `k3repro.cells` | study -> a function from artifacts to published `Cell`s | `capacity size` |
 | `k3repro.probes` | any -> a package or module of probes | `probes` |
 | `k3repro.specs` | any -> a package whose folder holds `models/`, `platforms/`, `layouts/` | `spec` |
 | `k3repro.targets` | scheme -> a module with `VirtualDriver`, `Cluster`, `platform` | `client`, `probes` |

@@ -9,13 +9,12 @@ import pytest
 
 from k3repro.budget.derive import memory_budget
 from k3repro.budget.sealed import seal_spec, specs_of
-from k3repro.capacity import Sla, evaluate, law_of, n_max, size
-from k3repro.capacity.derive import capacity_law, engine_of
+from k3repro.capacity import evaluate, law_of
+from k3repro.capacity.derive import capacity_law
 from k3repro.errors import InputError
 from k3repro.publications import read_publication, transcribe
 from k3repro.spec import load_layout, load_model, load_platform
 from k3repro.store import Artifact, Store
-from k3repro.studies.kimi_k3.cells import published_cells
 from k3repro.studies.kimi_k3.prefill import prefill_laws
 from k3repro.studies.kimi_k3.publication import publication_check
 
@@ -132,34 +131,6 @@ def test_what_is_missing_is_refused(store: Store, sealed: Mapping[str, Artifact]
         )
     with pytest.raises(InputError, match="no transcription"):
         store.derive(prefill_laws, [sealed["model"]], subject="x")
-
-
-def test_sizing_with_published_cells(sealed: Mapping[str, Artifact]) -> None:
-    """The trap: 22.3 s is decode at 1,024 tokens and one request; such a wave took 31 minutes."""
-    cells = published_cells([sealed["published-decode"], sealed["published-memory"]])
-    layout = load_layout("k3-2p2d-mi300x")
-    model, engine = load_model("kimi-k3"), engine_of(layout)
-    fits = n_max(model, engine, layout.kv_pool_bytes, 200_000, max_num_seqs=8)
-    answer = size(
-        Sla(200_000, 32, 256), fits, None, cells, platform="mi300x", nodes_per_pool=2, prefill_nodes=2
-    )
-    assert answer.feasible == "unknown" and answer.decode_s is None and answer.first_token is None
-    assert answer.wave is not None and answer.wave.wall_s == 31 * 60
-    assert any("1860 s" in reason for reason in answer.reasons)
-
-    short = n_max(model, engine_of(load_layout("k3-2p2d-mi325x")), 40 * 10**9, 1280, max_num_seqs=32)
-    exact = size(
-        Sla(1280, 64, 256, latency_s=60, first_token_s=10, price_per_node_hour=16), short, None, cells,
-        platform="mi325x", nodes_per_pool=2, prefill_nodes=2,
-    )  # fmt: skip
-    assert exact.feasible == "yes" and exact.first_token is not None and exact.first_token.ttft_s == 7.6
-    assert exact.cost is not None and round(exact.cost["usd_per_million_output"], 2) == 39.16
-    slow = size(Sla(1280, 64, 256, first_token_s=5), short, None, cells, platform="mi325x", nodes_per_pool=2,
-                prefill_nodes=2)  # fmt: skip
-    assert slow.feasible == "no"
-    near = size(Sla(1280, 96, 256, first_token_s=5), short, None, cells, platform="mi325x", nodes_per_pool=2,
-                prefill_nodes=2)  # fmt: skip
-    assert near.feasible == "unknown" and near.cost is None
 
 
 def test_a_law_of_the_artifact_is_data(store: Store, sealed: Mapping[str, Artifact]) -> None:

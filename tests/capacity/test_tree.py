@@ -27,7 +27,6 @@ def test_operators(a: float, b: float, c: float) -> None:
     assert evaluate(["/", va, vc], names) == a / c
     assert evaluate(["floor", ["min", va, vb]], names) == math.floor(min(a, b))
     assert evaluate(["ceil", ["max", va, vb]], names) == math.ceil(max(a, b))
-    assert evaluate(["log", vc], names) == math.log(c)
 
 
 @pytest.mark.parametrize(
@@ -46,9 +45,9 @@ def test_operators(a: float, b: float, c: float) -> None:
         None,
         {"op": "+"},
         ["/", 1, 0],
-        ["log", -1],
-        ["exp", 1e9],
-        ["pow", -1, 0.5],
+        ["log", 2],
+        ["pow", 2, 0.5],
+        ["*", 1e300, 1e300],
         ["*", 1e308, 1e308],
     ],
 )  # fmt: skip

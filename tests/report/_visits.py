@@ -26,7 +26,7 @@ VIEWS = {
 # Axe's own list of what WCAG 2.2 A and AA ask for.
 AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 READY = """() => [...document.querySelectorAll('figure.k3-figure')].every((figure) => figure.querySelector('.vega-embed svg'))
-  && [...document.querySelectorAll('form.k3-calculator output')].every((output) => output.textContent)"""
+  && [...document.querySelectorAll('form.k3-sizing section output')].every((output) => output.textContent)"""
 OVERFLOW = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
 AXE = """async (tags) => (await axe.run(document, {runOnly: {type: 'tag', values: tags}, resultTypes: ['violations'], elementRef: false, preload: false}))
   .violations.flatMap((rule) => rule.nodes.slice(0, 3).map((node) => `${rule.id}: ${node.target.join(' ')} ${node.failureSummary.split('\\n')[1] || ''}`))"""
@@ -110,6 +110,6 @@ def weight(root: Path, name: str) -> int:
         (base / source).resolve() for source in re.findall(r'(?:src|href)="([^"#?:]+\.(?:js|css|svg))"', html)
     }
     loaded = {"k3-search.js"} | ({"k3-figures.js", "vega.js"} if "k3-spec" in html else set())
-    loaded |= {"k3-law.js", "k3-calculator.js"} if "k3-calculator" in html else set()
+    loaded |= {"k3-sizing.js"} if "k3-sizing" in html else set()
     files |= {root / "assets" / "k3" / item for item in loaded}
     return len(html.encode()) + sum(path.stat().st_size for path in files if path.is_file())

@@ -12,8 +12,7 @@ from k3repro.publications import read_publication, transcribe
 from k3repro.store import Artifact, Store
 from k3repro.studies.kimi_k3.calibration import calibrate
 from k3repro.studies.kimi_k3.fidelity import fidelity
-from k3repro.studies.kimi_k3.relations import relations
-from k3repro.twin import calibrated, platform, platform_sources
+from k3repro.twin import platform, platform_sources
 from k3repro.twin.waves import Session, lognormal, replay, simulate_wave
 
 PUBLICATIONS = Path(__file__).parents[2] / "artifacts" / "publications" / "kimi_k3"
@@ -26,10 +25,8 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Artif
     found = {
         artifact.name: artifact for file in PRINTED for artifact in transcribe(read_publication(file), store)
     }
-    found["twin-calibration"] = store.derive(calibrate, [found["published-decode"]], subject="twin")
-    found["relation"] = store.derive(
-        relations, [found[name] for name in NEEDED[2:]], subject="amd-di-kimi-k3"
-    )
+    calibrated_on = [found[name] for name in ("published-decode", "published-agentic", "published-memory")]
+    found["twin-calibration"] = store.derive(calibrate, calibrated_on, subject="twin")
     inputs = [found[name] for name in NEEDED]
     found["twin-fidelity"] = store.derive(fidelity, inputs, subject="twin")
     assert store.recompute() == []
@@ -75,56 +72,51 @@ def test_no_error_stands_beside_a_cell_that_was_fitted(sealed: dict[str, Artifac
     assert fitted == {"con 32, MAX_NUM_SEQS 8"}
 
 
-def test_a_point_of_the_printed_law_is_no_test_and_a_repeat_counts_once(sealed: dict[str, Artifact]) -> None:
-    """At one request the twin is the printed law; ratios of one run, and Table 4 again, are one datum."""
-    cells = {
-        (row["platform"], row["source"], row["cell"], row["quantity"]): row
-        for row in sealed["twin-fidelity"].rows("cells")
+def test_long_context_is_fitted_on_three_cells_and_predicts_the_rest(sealed: dict[str, Artifact]) -> None:
+    cells = sealed["twin-fidelity"].rows("cells")
+    fitted = {
+        (row["platform"], row["source"], row["cell"], row["quantity"])
+        for row in cells
+        if row["relation"] == "in-sample" and row["source"] not in ("Table 3", "Table 4")
     }
-    where = "The Concurrency Envelope"
-    for name in ("mi300x", "mi325x"):
-        assert cells[name, where, "con 1", "wall"]["relation"] == "same-law"
-        assert cells[name, "Table 7", "small, con 1", "itl_p50_ms"]["relation"] == "same-law"
-    counted = {key for key, row in cells.items() if row["counts"] and key[1] == where}
-    assert counted == {("mi325x", where, "con 512", "throughput")}
-    again = cells["mi300x", where, "con 64", "throughput"]
-    assert (again["relation"], again["counts"]) == ("held-out", False) and "slots" in again["follows"]
-    summary = sealed["twin-fidelity"].rows("summary")
-    counts = {(row["source"], row["platform"]): row["n_cells"] for row in summary if row["regime"] == WHOLE}
-    assert (where, "mi300x") not in counts and counts[where, "mi325x"] == 1
-    assert counts["Table 4", "mi300x"] == 5
-    assert counts["Table 5", "mi300x"] == counts["Table 5", "mi325x"] == 3
-
-
-WHOLE = "all of the table"
-
-
-def test_what_the_twin_misses_is_explained_and_not_fitted(sealed: dict[str, Artifact]) -> None:
-    cells, needed = (sealed["twin-fidelity"].rows(name) for name in ("cells", "needed"))
-    assert {(row["platform"], row["constant"]) for row in needed} == {
-        (name, constant)
-        for name in ("mi300x", "mi325x")
-        for constant in ("step_longest_ps", "prefill_pair_fs")
+    assert fitted == {
+        ("mi300x", "Table 7", "small, con 1", "itl_p50_ms"),
+        ("mi325x", "Table 7", "small, con 1", "itl_p50_ms"),
+        ("mi300x", "Long waves, in the text", "200K x 32", "wall_min"),
     }
-    for row in needed:
-        assert getattr(platform(row["platform"]), row["constant"]) == 0, "the twin itself keeps neither"
-        assert row["times"] == row["value"] / row["least"] > 1
-        assert row["low"] < row["value"] < row["high"]
     far = [row for row in cells if row["error"] is not None and abs(row["error"]) > 0.1]
     assert far and all(row["why"] for row in far)
-    solved = {row["solved_on"] for row in needed}
-    names = {f"{row['source']}, {row['cell']}, {row['quantity']}" for row in cells}
-    assert solved <= names
-    for row in cells:
-        if f"{row['source']}, {row['cell']}, {row['quantity']}" in solved:
-            assert row["what_if_error"] is None and row["what_if"] == pytest.approx(row["printed"], rel=5e-3)
     # One constant a platform, solved alone and on two thousand tokens, carries to a quarter million.
     gaps = [row for row in cells if row["quantity"] == "itl_p50_ms" and "long" in row["regime"]]
-    assert len(gaps) == 6 and all(row["error"] < -0.8 for row in gaps)
-    assert all(abs(row["what_if_error"]) < 0.5 for row in gaps)
+    assert len(gaps) == 6 and all(row["before_error"] < -0.8 for row in gaps)
+    assert all(abs(row["error"]) < 0.4 for row in gaps)
+    held = [row for row in cells if row["error"] is not None and "long" in row["regime"]]
+    before = sorted(abs(row["before_error"]) for row in held)[len(held) // 2]
+    after = sorted(abs(row["error"]) for row in held)[len(held) // 2]
+    assert after < 0.25 < 0.8 < before
     # And what is right at short context stays so.
-    short = [row for row in cells if row["source"] == "Table 4" and row["what_if_error"] is not None]
-    assert len(short) == 5 and all(abs(row["what_if_error"]) <= 0.1 for row in short)
+    short = [row for row in cells if row["source"] == "Table 4" and row["error"] is not None]
+    assert len(short) == 5 and all(abs(row["error"]) <= 0.1 for row in short)
+
+
+def test_what_is_left_out_of_the_fit_is_predicted(sealed: dict[str, Artifact]) -> None:
+    rows = sealed["twin-fidelity"].rows("left_out")
+    assert {row["left_out"] for row in rows} == {
+        "mi300x", "mi325x", "Table 3", "Table 4", "Table 7", "Long waves, in the text",
+    }  # fmt: skip
+    for row in rows:
+        assert row["platform"] == row["left_out"] or row["source"] == row["left_out"]
+    table = {(r["left_out"], r["source"]): r for r in rows if r["regime"] == "all of the table"}
+    assert (
+        table["mi325x", "Table 3"]["median_error"] < 0.15
+        and table["Table 4", "Table 4"]["median_error"] < 0.1
+    )
+    assert table["Table 7", "Table 7"]["median_error"] > 0.3
+
+
+def test_every_constant_lies_in_its_interval(sealed: dict[str, Artifact]) -> None:
+    for row in sealed["twin-calibration"].rows("constants"):
+        assert row["low"] <= row["value"] <= row["high"], row
 
 
 def test_a_class_tells_its_own_output_length(sealed: dict[str, Artifact]) -> None:
@@ -171,10 +163,9 @@ def test_another_printed_rate_moves_the_constants(sealed: dict[str, Artifact]) -
     """The mutant of our own check: the derivation reads the cells, it does not know the answer."""
     from k3repro.studies.kimi_k3 import calibration
 
-    wall = {row["platform"]: row for row in sealed["published-decode"].rows("wall_law")}
-    large = calibrated(sealed["twin-calibration"], "mi325x")
-    slow, fast = (calibration._small(wall, large, rate) for rate in (230.0, 270.0))
-    assert slow.step_sequence_ns > platform("mi300x").step_sequence_ns > fast.step_sequence_ns
+    spec = platform("mi300x").with_overrides({"max_num_seqs": "8", "jitter_ppm": "0"})
+    slow, fast = (calibration._batch_term(spec, 32, rate) for rate in (230.0, 270.0))
+    assert slow > platform("mi300x").step_sequence_ns > fast
 
 
 def test_lognormal_draws_keep_their_quantiles() -> None:

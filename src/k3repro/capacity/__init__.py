@@ -1,9 +1,9 @@
-"""Laws and calculators: what fits, how many, how long, what binds. A law is data."""
+"""Laws: what fits, how many, how long, what binds, what it costs. A law is data."""
 
 from k3repro.capacity import wall
 from k3repro.capacity._blocks import BlockLaw, block_law, block_law_of
 from k3repro.capacity._caches import CacheLayer, cache_layers
-from k3repro.capacity._cells import Cell, nearest
+from k3repro.capacity._cost import MOST_SECONDS, cost
 from k3repro.capacity._discriminate import Rung, discriminating_rungs
 from k3repro.capacity._economics import cost_laws, floor_law, reserve, reserve_law
 from k3repro.capacity._engine import Engine, parse_version
@@ -15,7 +15,6 @@ from k3repro.capacity._nmax import NMax, n_max
 from k3repro.capacity._pool import Pool, at_tp, first_that_starts, left_pool, refusals
 from k3repro.capacity._request import Footprint, fit_footprint, pool_law, slot_limit, state_bytes, token_bytes
 from k3repro.capacity._roofline import ROOFLINES, Serving, bound_law, serving_of
-from k3repro.capacity._size import MOST_SECONDS, Sizing, Sla, cost, size
 from k3repro.capacity._startup import StartupCheck, blocks_of_gib, check_startup
 from k3repro.capacity._throughput import Throughput, compare, rank
 from k3repro.capacity._tree import Tree, evaluate, formula_text, variables_of
@@ -26,7 +25,6 @@ __all__ = [
     "ROOFLINES",
     "BlockLaw",
     "CacheLayer",
-    "Cell",
     "Engine",
     "Footprint",
     "Handoff",
@@ -37,8 +35,6 @@ __all__ = [
     "Pool",
     "Rung",
     "Serving",
-    "Sizing",
-    "Sla",
     "StartupCheck",
     "Throughput",
     "Tree",
@@ -66,7 +62,6 @@ __all__ = [
     "law_of",
     "left_pool",
     "n_max",
-    "nearest",
     "parse_version",
     "pool_law",
     "rank",
@@ -74,7 +69,6 @@ __all__ = [
     "reserve",
     "reserve_law",
     "serving_of",
-    "size",
     "slot_limit",
     "state_bytes",
     "token_bytes",

@@ -1,8 +1,8 @@
-"""Formula trees: laws as data, and the one evaluator of them in Python.
+"""Formula trees: laws as data, and their one evaluator.
 
-A tree is a number, ``["var", name]`` or ``[op, ...]`` with op in ``+ - * / min max floor ceil pow log exp``.
-Every step is a double, sums and products go from left to right, the least of equals is the first: the site's
-JavaScript evaluator (`report/assets/k3-law.js`) does the same and gives the same bits.
+A tree is a number, ``["var", name]`` or ``[op, ...]`` with op in ``+ - * / min max floor ceil pow``.
+Every step is a double, sums and products go from left to right, the least of equals is the first. A power has
+a whole exponent and is squared and multiplied, so that its bits do not depend on a C library.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any, TypeAlias
 
-from k3repro.capacity import _elementary
 from k3repro.errors import InputError
 
 Tree: TypeAlias = "float | int | Sequence[Any]"
@@ -24,6 +23,17 @@ def _divide(a: float, b: float) -> float:
     if b == 0:
         raise InputError("the formula divides by zero for these inputs")
     return a / b
+
+
+def _power(base: float, exponent: float) -> float:
+    if exponent < 0 or not float(exponent).is_integer():
+        raise ValueError(f"an exponent of {exponent:g}, not a whole number from 0")
+    value, left = 1.0, int(exponent)
+    while left:
+        if left & 1:
+            value *= base
+        base, left = base * base, left >> 1
+    return value
 
 
 def _fold(step: Callable[[float, float], float]) -> Callable[..., float]:
@@ -40,9 +50,7 @@ OPERATIONS: dict[str, tuple[int, int | None, Callable[..., float]]] = {
     "max": (1, None, lambda *values: max(values)),
     "floor": (1, 1, lambda value: float(math.floor(value))),
     "ceil": (1, 1, lambda value: float(math.ceil(value))),
-    "pow": (2, 2, _elementary.power),
-    "log": (1, 1, _elementary.log),
-    "exp": (1, 1, _elementary.exp),
+    "pow": (2, 2, _power),
 }
 
 

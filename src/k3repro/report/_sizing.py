@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from k3repro.errors import InputError
+from k3repro.report._figures import empty_html
 from k3repro.report._markup import attributes, escape, script_json
 from k3repro.report._queries import ColumnSpec
 from k3repro.report._sources import Sources
@@ -43,11 +44,12 @@ def sizing_html(sources: Sources, query: str) -> str:
     """`<form class="k3-sizing" data-query>`: what audit re-creates from the artifacts.
 
     Raises:
-        InputError: no row, or a column is missing. GateFailed: a row cites nothing.
+        InputError: a column is missing. GateFailed: a row cites nothing.
     """
     place, result = f"sizing {query}", sources.result(query)
-    if not result.rows or not {"platform", *_POINT, *_COLUMNS} <= set(result.columns):
-        missing = sorted({"platform", *_POINT, *_COLUMNS} - set(result.columns)) or ["rows"]
+    if not result.rows:
+        return empty_html(result.query.empty, "Deployments simulated ahead.")
+    if missing := sorted({"platform", *_POINT, *_COLUMNS} - set(result.columns)):
         raise InputError(f"its query returns no {missing[0]}", where=place, fix="See docs/report.md.")
     platforms = list(dict.fromkeys(str(row["platform"]) for row in result.rows))
     cited = {name: [r for r in result.rows if r["platform"] == name][:1] for name in platforms}

@@ -68,7 +68,9 @@ class Fidelity:
     def __init__(self, artifact: Artifact | None) -> None:
         self.seal = artifact.seal if artifact else None
         self._cells = (
-            [row for row in artifact.rows("cells") if row["isl"] and row["concurrency"]] if artifact else []
+            [row for row in artifact.rows("cells") if row.get("isl") and row.get("concurrency")]
+            if artifact
+            else []
         )
 
     def of(self, trial: Trial, plan: Plan, metric: str) -> Band | Unknown:

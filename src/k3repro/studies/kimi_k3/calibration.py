@@ -96,11 +96,14 @@ def calibrate(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str, 
     rate = cells[SLOT_CELL]["out_tokens_per_s"]
     replays = replay_rows(agentic)
     ends: dict[str, Ends] = {"mi325x": {}, "mi300x": {}}
-    start = {name: with_longest(_fixed(name, wall[name]), replays[name], ends[name]) for name in ends}
-    large = _search(start["mi325x"], latency)
+    short = {name: _fixed(name, wall[name]) for name in ends}
+    large = search(short["mi325x"], lambda spec: _loss(spec, latency))
     ends["mi325x"] |= _ends(large, latency)
-    small = _small(start["mi300x"], large, rate, ends["mi300x"], ends["mi325x"])
-    specs = {"mi325x": large, "mi300x": small}
+    small = _small(short["mi300x"], large, rate, ends["mi300x"], ends["mi325x"])
+    specs = {
+        name: with_longest(_as_it_is(spec), replays[name], ends[name])
+        for name, spec in (("mi325x", large), ("mi300x", small))
+    }
     row = wave_row(memory)
     low, value, high = _pairs(specs["mi300x"], row)
     for name, spec in specs.items():
@@ -158,6 +161,11 @@ def _pairs(spec: Platform, row: Mapping[str, Any]) -> tuple[int, int, int]:
     return solve(run, row["wall_min"], _WAVE_HALF)
 
 
+def with_pairs(spec: Platform, row: Mapping[str, Any]) -> Platform:
+    """The platform with the price of a pair of tokens that a wave's printed wall asks for."""
+    return spec.with_overrides({"prefill_pair_fs": str(_pairs(spec, row)[1])})
+
+
 def solve(run: Callable[[int], float], printed: float, half: float) -> tuple[int, int, int]:
     """What brings `run` to what is printed, between what brings it to either end of its rounding."""
     low, value, high = (_reach(run, printed + change) for change in (-half, 0, half))
@@ -193,28 +201,39 @@ def _ends(best: Platform, rows: Sequence[Mapping[str, Any]]) -> Ends:
     return {name: (far(name, -1), far(name, 1)) for name in _STEPS}
 
 
+_LONG_CONTEXT = ("step_longest_ps", "step_context_ps", "prefill_pair_fs")
+
+
 def _fixed(name: str, law: Mapping[str, Any]) -> Platform:
+    """C0 and k of the wall law. What long context costs is off while short cells are fitted: they hold about
+    a thousand tokens a request, and the trade of a prefill step against its tokens is flat enough for less.
+    """
     floor, step = round(law["c0_s"] * 1e9), round(law["k_s_per_token"] * 1e9)
     start = {key: str(value) for key, value in _START.items()}
     return platform(name).with_overrides(
         {"c0_ns": str(floor), "step_ns": str(step), "c0_prompt_tokens": str(ISL), "jitter_ppm": "0", **start}
+        | dict.fromkeys(_LONG_CONTEXT, "0")
     )
 
 
-def _search(spec: Platform, rows: Sequence[Mapping[str, Any]]) -> Platform:
+def _as_it_is(spec: Platform) -> Platform:
+    """With what the fullest lane's tokens cost switched on again."""
+    return spec.with_overrides({"step_context_ps": str(platform(spec.name).step_context_ps)})
+
+
+def search(spec: Platform, loss: Callable[[Platform], float]) -> Platform:
     """Coordinate descent on whole numbers, with absolute relative errors: outliers among cells that
     contradict each other do not drag the rest.
     """
-    best, loss = spec, _loss(spec, rows)
+    best, least = spec, loss(spec)
     divisor = 1
     while divisor <= _FINEST:
         moved = False
         for name, step in _STEPS.items():
             for change in (step // divisor, -step // divisor):
-                value = getattr(best, name) + change
-                trial = _moved(best, name, value)
-                if trial is not None and (found := _loss(trial, rows)) < loss:
-                    best, loss, moved = trial, found, True
+                trial = _moved(best, name, getattr(best, name) + change)
+                if trial is not None and (found := loss(trial)) < least:
+                    best, least, moved = trial, found, True
         if not moved:
             divisor *= 2
     return best

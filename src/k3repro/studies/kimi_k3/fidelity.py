@@ -4,13 +4,14 @@ Held-out cells carry an error, cells the constants were fitted to do not (their 
 twin-calibration). Table 2 is no cell: it says nothing of the timeout that made a wave fail, so the twin's
 answer is a function of it, with what the blocks admit and what still finishes kept apart.
 
-Where held-out cells are far off, the table `needed` says which constant would have to have which value,
-solved on one cell each; `what_if` columns say what every other cell would then be. The twin keeps neither.
+What long context costs was added to the twin after the rest: `before` is the same cell without it. The
+table `left_out` judges the form instead of the constants: they are fitted again without one platform, or
+without one table, and what was left out is predicted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from k3repro.errors import InputError
@@ -19,8 +20,8 @@ from k3repro.store import Artifact, Column, Schema, Table, derivation
 from k3repro.studies.kimi_k3._agentic import replay_cells
 from k3repro.studies.kimi_k3._cells import Cell, classes, envelope, latency, long_waves, slots
 from k3repro.studies.kimi_k3._consistency import contradictions
-from k3repro.studies.kimi_k3._needs import UNEXPLAINED, name_of, needs, reason, with_needs
-from k3repro.studies.kimi_k3.relations import relate
+from k3repro.studies.kimi_k3._left_out import fits_without
+from k3repro.studies.kimi_k3._reasons import reason
 from k3repro.twin import Platform, calibrated, paging
 from k3repro.twin.waves import simulate_wave
 from k3repro.units import quantile
@@ -45,12 +46,12 @@ CELLS = Table(
         Column("counts", "BOOL", doc="is evidence of its own: neither circular nor a repeat"),
         Column("error", "DOUBLE", doc="simulated / printed - 1, of held-out cells only"),
         Column("contradicted", "VARCHAR", doc="printed rows that cannot be true together with this one"),
-        Column("what_if", "DOUBLE", doc="simulated with the constants of the table needed"),
-        Column(
-            "what_if_error",
-            "DOUBLE",
-            doc="what_if / printed - 1; NULL where a constant was solved on the cell",
-        ),
+        Column("before", "DOUBLE", doc="simulated without the two costs of long context"),
+        Column("before_error", "DOUBLE", doc="before / printed - 1, of held-out cells only"),
+        Column("least_draw", "DOUBLE", doc="least of several draws of a replay's corpus"),
+        Column("most_draw", "DOUBLE", doc="most of them; simulated is their median"),
+        Column("isl", "INT64", unit="tokens", doc="prompt; of a replay the median, or the only one printed"),
+        Column("concurrency", "INT64"),
         Column("asked_output", "INT64", doc="output tokens a request, of cells of Table 5"),
         Column("implied_output", "DOUBLE", doc="the same, from the row's own columns"),
         Column("why", "VARCHAR", doc="why the twin is off or silent, where it is"),
@@ -68,11 +69,7 @@ SUMMARY = Table(
         Column("median_error", "DOUBLE", doc="median of absolute errors of held-out cells"),
         Column("worst_error", "DOUBLE", doc="largest absolute error, with its sign"),
         Column("worst_cell", "VARCHAR"),
-        Column(
-            "what_if_median", "DOUBLE", doc="median of absolute errors with the constants of the table needed"
-        ),
-        Column("n_unexplained", "INT64", doc="cells that the constants of the table needed leave far off"),
-        Column("why", "VARCHAR", doc="what would have to be true for the printed cells that are far off"),
+        Column("why", "VARCHAR", doc="of the cells that are far off"),
     ),
     key=("source", "platform", "regime"),
     doc="Held-out errors by table, platform and regime; there is no total, regimes are not averaged.",
@@ -111,27 +108,39 @@ ROWS = Table(
     key=("source", "platform", "cell", "quantity"),
     doc="Printed rows whose columns cannot all be true, whatever the serve did.",
 )
-NEEDED = Table(
-    "needed",
+BEFORE = Table(
+    "before",
     (
+        Column("source", "VARCHAR"),
         Column("platform", "VARCHAR"),
-        Column("constant", "VARCHAR", doc="field of k3repro.twin.Platform, 0 in the twin"),
-        Column(
-            "value", "INT64", doc="that brings the twin to the printed cell, in the unit its name ends with"
-        ),
-        Column("low", "INT64", doc="the same at the lower end of the rounding of the printed cell"),
-        Column("high", "INT64", doc="the same at the upper end"),
-        Column("solved_on", "VARCHAR", doc="the printed cell"),
-        Column("printed", "DOUBLE"),
-        Column("unit", "VARCHAR"),
-        Column("least", "DOUBLE", doc="the same constant if the hardware ran at its peak"),
-        Column("times", "DOUBLE", doc="value / least"),
-        Column("argument", "VARCHAR", doc="what the constant stands for, and what speaks for it"),
+        Column("regime", "VARCHAR"),
+        Column("n_cells", "INT64"),
+        Column("median_error", "DOUBLE", doc="as in the table summary"),
+        Column("worst_error", "DOUBLE"),
+        Column("before_median", "DOUBLE", doc="the same without the two costs of long context"),
+        Column("before_worst", "DOUBLE", doc="largest absolute error without them, with its sign"),
+        Column("n_inside", "INT64", doc="cells printed between the least and the most of the twin's draws"),
+        Column("n_drawn", "INT64", doc="cells that were drawn several times"),
     ),
-    key=("platform", "constant"),
-    doc="What would have to be true: constants no calibration cell shows, each solved on one held-out cell.",
+    key=("source", "platform", "regime"),
+    doc="Held-out errors with and without what long context costs.",
 )
-SCHEMA = Schema((CELLS, SUMMARY, GRID, ROWS, NEEDED))
+LEFT_OUT = Table(
+    "left_out",
+    (
+        Column("left_out", "VARCHAR", doc="a platform, or a table of the publication"),
+        Column("fitted_on", "VARCHAR", doc="what the constants were fitted to instead"),
+        Column("platform", "VARCHAR"),
+        Column("source", "VARCHAR"),
+        Column("regime", "VARCHAR"),
+        Column("n_cells", "INT64"),
+        Column("median_error", "DOUBLE", doc="median of absolute errors"),
+        Column("worst_error", "DOUBLE", doc="largest absolute error, with its sign"),
+    ),
+    key=("left_out", "platform", "source", "regime"),
+    doc="Cells predicted by constants that were fitted without their platform or their table.",
+)
+SCHEMA = Schema((CELLS, SUMMARY, GRID, ROWS, BEFORE, LEFT_OUT))
 INPUTS = (
     "relation", "twin-calibration", "published-decode", "published-capacity", "published-agentic",
     "published-memory",
@@ -152,14 +161,17 @@ def fidelity(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str, A
     specs = {name: calibrated(by_name["twin-calibration"], name) for name in ("mi300x", "mi325x")}
     found = contradictions(decode)
     cells = _cells(specs, by_name)
-    relate(cells, by_name["relation"])
-    needed = needs(specs, by_name["published-agentic"], by_name["published-memory"])
-    for cell, other in zip(cells, _cells(with_needs(specs, needed), by_name), strict=True):
-        _judge(cell, other, found, needed)
+    plain = {
+        name: spec.with_overrides({"step_longest_ps": "0", "prefill_pair_fs": "0"})
+        for name, spec in specs.items()
+    }
+    for cell, before in zip(cells, _cells(plain, by_name), strict=True):
+        _judge(cell, before, found)
     return {
         "cells": cells,
         "summary": list(_summary(cells)),
-        "needed": needed,
+        "before": list(_before(cells)),
+        "left_out": list(_left_out(specs, by_name)),
         "grid": list(_grid(specs, by_name["published-capacity"])),
         "contradictions": found,
     }
@@ -174,46 +186,74 @@ def _cells(specs: Mapping[str, Platform], inputs: Mapping[str, Artifact]) -> lis
     ]  # fmt: skip
 
 
-def _judge(
-    cell: Cell, other: Cell, found: Sequence[Mapping[str, Any]], needed: Sequence[Mapping[str, Any]]
-) -> None:
-    known = cell["simulated"] is not None and cell["relation"] not in CIRCULAR
+def _judge(cell: Cell, before: Cell, found: Sequence[Mapping[str, Any]]) -> None:
+    known = cell["simulated"] is not None and cell["relation"] == "held-out"
     cell["error"] = cell["simulated"] / cell["printed"] - 1 if known else None
-    cell["what_if"] = other["simulated"]
-    free = known and name_of(cell) not in {row["solved_on"] for row in needed}
-    cell["what_if_error"] = other["simulated"] / cell["printed"] - 1 if free else None
+    cell["before"] = before["simulated"]
+    cell["before_error"] = before["simulated"] / cell["printed"] - 1 if known else None
     cell["why"] = cell["why"] or reason(cell)
     keys = ("source", "platform", "cell", "quantity")
     clash = [row for row in found if all(row[key] == cell[key] for key in keys)]
     cell["contradicted"] = clash[0]["argument"] if clash else None
 
 
-def _summary(cells: Sequence[Cell]) -> Iterator[Cell]:
+def _held_out(cells: Sequence[Cell]) -> Iterator[tuple[tuple[str, str, str], list[Cell]]]:
+    """Held-out cells by table, platform and regime, and those of the whole table."""
     groups: dict[tuple[str, str, str], list[Cell]] = {}
     for cell in cells:
         if cell["error"] is not None and cell["counts"]:
             groups.setdefault((cell["source"], cell["platform"], cell["regime"]), []).append(cell)
             groups.setdefault((cell["source"], cell["platform"], "all of the table"), []).append(cell)
-    for (source, name, regime), members in sorted(groups.items()):
-        errors = [abs(cell["error"]) for cell in members]
+    yield from sorted(groups.items())
+
+
+def _summary(cells: Sequence[Cell]) -> Iterator[Cell]:
+    for (source, name, regime), members in _held_out(cells):
         worst = max(members, key=lambda cell: abs(cell["error"]))
         yield {
             "source": source, "platform": name, "regime": regime, "n_cells": len(members),
-            "median_error": quantile(errors, 0.5), "worst_error": worst["error"],
+            "median_error": _median(members, "error"), "worst_error": worst["error"],
             "worst_cell": f"{worst['cell']}, {worst['quantity']}",
-            "what_if_median": _median(cell["what_if_error"] for cell in members),
-            "n_unexplained": sum((cell["why"] or "").endswith(UNEXPLAINED) for cell in members),
-            "why": "; ".join(sorted({_base(cell["why"]) for cell in members if cell["why"]})) or None,
+            "why": "; ".join(sorted({cell["why"] for cell in members if cell["why"]})) or None,
         }  # fmt: skip
 
 
-def _base(why: str) -> str:
-    return why.removesuffix(UNEXPLAINED)
+def _before(cells: Sequence[Cell]) -> Iterator[Cell]:
+    for (source, name, regime), members in _held_out(cells):
+        drawn = [cell for cell in members if cell["least_draw"] is not None]
+        yield {
+            "source": source, "platform": name, "regime": regime, "n_cells": len(members),
+            "median_error": _median(members, "error"), "worst_error": _worst(members, "error"),
+            "before_median": _median(members, "before_error"),
+            "before_worst": _worst(members, "before_error"),
+            "n_inside": sum(c["least_draw"] <= c["printed"] <= c["most_draw"] for c in drawn),
+            "n_drawn": len(drawn),
+        }  # fmt: skip
 
 
-def _median(errors: Iterable[float | None]) -> float | None:
-    known = [abs(error) for error in errors if error is not None]
-    return quantile(known, 0.5) if known else None
+def _median(cells: Sequence[Cell], column: str) -> float:
+    return quantile([abs(cell[column]) for cell in cells], 0.5)
+
+
+def _worst(cells: Sequence[Cell], column: str) -> float:
+    return float(max((cell[column] for cell in cells), key=abs))
+
+
+def _left_out(specs: Mapping[str, Platform], inputs: Mapping[str, Artifact]) -> Iterator[Cell]:
+    """Every fit without a part of the cells, and its errors on that part."""
+    for without, basis, fitted, gone in fits_without(specs, inputs):
+        groups: dict[tuple[str, str, str], list[float]] = {}
+        for cell in _cells(fitted, inputs):
+            if cell["simulated"] is not None and gone(cell):
+                error = cell["simulated"] / cell["printed"] - 1
+                for regime in (cell["regime"], "all of the table"):
+                    groups.setdefault((cell["platform"], cell["source"], regime), []).append(error)
+        for (name, source, regime), errors in sorted(groups.items()):
+            yield {
+                "left_out": without, "fitted_on": basis, "platform": name, "source": source, "regime": regime,
+                "n_cells": len(errors), "median_error": quantile([abs(e) for e in errors], 0.5),
+                "worst_error": max(errors, key=abs),
+            }  # fmt: skip
 
 
 def _grid(specs: Mapping[str, Platform], capacity: Artifact) -> Iterator[Cell]:

@@ -1,0 +1,25 @@
+-- title: Deployments simulated ahead, those worth choosing
+-- column platform: {label = "platform"}
+-- column isl: {label = "prompt", unit = "tokens"}
+-- column osl: {label = "reply", unit = "tokens"}
+-- column users: {label = "users"}
+-- column nodes: {label = "nodes"}
+-- column prefill_pools: {label = "prefill pools"}
+-- column decode_pools: {label = "decode pools"}
+-- column max_num_seqs: {label = "slots a lane"}
+-- column ttft_s_p50: {label = "first token, p50", unit = "s", format = ".3g"}
+-- column ttft_s_p95: {label = "first token, p95", unit = "s", format = ".3g"}
+-- column tpot_ms_p50: {label = "per output token, p50", unit = "ms", format = ".3g"}
+-- column tpot_ms_p95: {label = "per output token, p95", unit = "ms", format = ".3g"}
+-- column e2e_s_p50: {label = "request, p50", unit = "s", format = ".3g"}
+-- column e2e_s_p95: {label = "request, p95", unit = "s", format = ".3g"}
+-- column tokens_per_s: {label = "throughput", unit = "tokens/s", format = ".3g"}
+-- column out_tokens_per_s: {label = "output", unit = "tokens/s", format = ".3g"}
+-- column ttft_error: {label = "twin's error, first token", format = ".0%"}
+-- column tpot_error: {label = "twin's error, output token", format = ".0%"}
+-- column e2e_error: {label = "twin's error, request", format = ".0%"}
+-- column binds_ttft: {label = "first token waits for"}
+-- column binds_e2e: {label = "a request waits for"}
+-- empty: the grid has not been simulated
+SELECT * FROM sizing_grid_rows
+ORDER BY platform, isl, osl, users, nodes, prefill_pools, decode_pools, max_num_seqs
