@@ -7,9 +7,9 @@
 -- column worst_abs: {label = "worst, with its sign", format = ".1%"}
 -- column before_middle: {label = "median without the two costs", format = ".1%"}
 -- column before_abs: {label = "worst without them", format = ".1%"}
--- column n_drawn: {label = "cells drawn several times"}
--- column n_inside: {label = "of these, printed within the draws"}
 -- empty: the fidelity table has not run
-SELECT seal, source, upper(platform) AS platform, regime, n_cells, median_error AS middle_abs,
-       worst_error AS worst_abs, before_median AS before_middle, before_worst AS before_abs, n_drawn, n_inside
-FROM twin_fidelity_before ORDER BY source, twin_fidelity_before.platform DESC, regime
+SELECT s.seal, s.source, upper(s.platform) AS platform, s.regime, s.n_cells, s.median_error AS middle_abs,
+       s.worst_error AS worst_abs, l.median_error AS before_middle, l.worst_error AS before_abs
+FROM twin_fidelity_left_out AS l
+JOIN twin_fidelity_summary AS s ON s.seal = l.seal AND s.source = l.source AND s.platform = l.platform AND s.regime = l.regime
+WHERE l.left_out = 'long context' ORDER BY s.source, s.platform DESC, s.regime

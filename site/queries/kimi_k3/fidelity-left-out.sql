@@ -11,4 +11,4 @@
 SELECT seal, CASE WHEN starts_with(left_out, 'mi3') THEN upper(left_out) ELSE left_out END AS left_out,
        upper(platform) AS platform, source, regime, n_cells, median_error AS middle_abs,
        worst_error AS worst_abs, fitted_on
-FROM twin_fidelity_left_out ORDER BY twin_fidelity_left_out.left_out DESC, source, platform DESC, regime
+FROM twin_fidelity_left_out WHERE twin_fidelity_left_out.left_out <> 'long context' ORDER BY twin_fidelity_left_out.left_out DESC, source, platform DESC, regime

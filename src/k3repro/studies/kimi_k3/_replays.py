@@ -13,7 +13,7 @@ __all__ = ["QUANTITIES", "WINDOW_NS", "Figures", "replay_figures"]
 
 WINDOW_NS = 900_000_000_000
 QUANTITIES = ("ttft_p50_s", "itl_p50_ms", "active_tokens_per_s")
-SEEDS = 3
+SEEDS = 5
 """Draws of the corpus: a long replay completes some thirty requests, so one draw says little."""
 
 _TURNS = 4000

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 from k3repro.errors import InputError
-from k3repro.store import Artifact, Column, Schema, Table, derivation
+from k3repro.store import Artifact, Col, Row, Rows, Schema, derivation
 from k3repro.studies.kimi_k3._replays import replay_figures
 from k3repro.twin import Platform, platform
 from k3repro.twin.waves import Wave, simulate_wave
@@ -22,34 +22,31 @@ ISL, OSL = 1024, 256
 SLOT_CELL = (32, 8)
 """The one cell of Table 4 that MI300X is calibrated on: concurrency, MAX_NUM_SEQS."""
 
-CONSTANTS = Table(
-    "constants",
-    (
-        Column("platform", "VARCHAR"),
-        Column("constant", "VARCHAR", doc="field of k3repro.twin.Platform"),
-        Column("value", "INT64", doc="in the unit its name ends with"),
-        Column("low", "INT64", doc="lower end: of the rounding of the cells, or of fits almost as good"),
-        Column("high", "INT64", doc="upper end"),
-        Column("calibrated_on", "VARCHAR", doc="printed cells"),
-    ),
-    key=("platform", "constant"),
-    doc="What platforms.toml holds.",
-)
-RESIDUALS = Table(
-    "residuals",
-    (
-        Column("platform", "VARCHAR"),
-        Column("cell", "VARCHAR"),
-        Column("quantity", "VARCHAR"),
-        Column("unit", "VARCHAR"),
-        Column("printed", "DOUBLE"),
-        Column("simulated", "DOUBLE"),
-        Column("residual", "DOUBLE", doc="simulated / printed - 1, of a cell the constants were fitted to"),
-    ),
-    key=("platform", "cell", "quantity"),
-    doc="In-sample residuals: how well the fitted form bends to its own data, no test of anything.",
-)
-SCHEMA = Schema((CONSTANTS, RESIDUALS))
+
+class Constant(Row, table="constants", key=("platform", "constant")):
+    """What platforms.toml holds."""
+
+    platform: str | None
+    constant: Annotated[str | None, Col(doc="field of k3repro.twin.Platform")]
+    value: Annotated[int | None, Col(doc="in the unit its name ends with")]
+    low: Annotated[int | None, Col(doc="lower end: of the cells' rounding, or of fits almost as good")]
+    high: Annotated[int | None, Col(doc="upper end")]
+    calibrated_on: Annotated[str | None, Col(doc="printed cells")]
+
+
+class Residual(Row, table="residuals", key=("platform", "cell", "quantity")):
+    """In-sample residuals: how well the fitted form fits its own data, no test of anything."""
+
+    platform: str | None
+    cell: str | None
+    quantity: str | None
+    unit: str | None
+    printed: float | None
+    simulated: float | None
+    residual: Annotated[float | None, Col(doc="simulated / printed - 1, of a cell it was fitted to")]
+
+
+SCHEMA = Schema((Constant.TABLE, Residual.TABLE))
 
 _START = {"prefill_step_ns": 300_000_000, "prefill_token_ns": 150_000, "step_sequence_ns": 200_000}
 _STEPS = {"prefill_step_ns": 64_000_000, "prefill_token_ns": 32_000, "step_sequence_ns": 64_000}
@@ -80,7 +77,7 @@ _AS_GOOD = 1.02
 
 
 @derivation(name="twin-calibration", schema=SCHEMA)
-def calibrate(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+def calibrate(inputs: Sequence[Artifact]) -> Rows:
     """Constants of both platforms with their intervals, and their in-sample residuals.
 
     Raises:
@@ -305,15 +302,14 @@ _FREE = {
 _ROUNDED = {"c0_ns": 5_000_000, "step_ns": 500_000, "c0_prompt_tokens": 0}
 
 
-def _constants(name: str, spec: Platform, ends: Ends) -> Iterator[dict[str, Any]]:
+def _constants(name: str, spec: Platform, ends: Ends) -> Iterator[Constant]:
     for constant, basis in {**_BASIS, **_FREE[name]}.items():
         value = getattr(spec, constant)
         half = _ROUNDED.get(constant, 0)
         low, high = ends.get(constant, (value - half, value + half))
-        yield {
-            "platform": name, "constant": constant, "value": value, "low": low, "high": high,
-            "calibrated_on": basis,
-        }  # fmt: skip
+        yield Constant(
+            platform=name, constant=constant, value=value, low=low, high=high, calibrated_on=basis
+        )  # fmt: skip
 
 
 def _residual(name: str, cell: str, quantity: str, unit: str, printed: float, simulated: float) -> Residual:
@@ -347,11 +343,11 @@ def _slot_residual(spec: Platform, rate: float) -> Residual:
 
 def _replay_residual(
     name: str, spec: Platform, row: Mapping[str, Any], corpus: Mapping[str, Any]
-) -> dict[str, Any]:
+) -> Residual:
     cell, found = f"Table 7, {REPLAY_CELL[0]}, con {REPLAY_CELL[1]}", replay_figures(spec, row, corpus)
     return _residual(name, cell, "itl_p50_ms", "ms", row["itl_p50_ms"], found[0]["itl_p50_ms"])
 
 
-def _wave_residual(spec: Platform, row: Mapping[str, Any]) -> dict[str, Any]:
+def _wave_residual(spec: Platform, row: Mapping[str, Any]) -> Residual:
     wall = simulate_wave(spec, row["concurrency"], row["isl"], row["osl"]).wall_s / 60
     return _residual(row["platform"], f"Long waves, {row['wave']}", "wall_min", "min", row["wall_min"], wall)

@@ -22,6 +22,7 @@ from k3repro.studies.kimi_k3._cells import Cell, classes, envelope, latency, lon
 from k3repro.studies.kimi_k3._consistency import contradictions
 from k3repro.studies.kimi_k3._left_out import fits_without
 from k3repro.studies.kimi_k3._reasons import reason
+from k3repro.studies.kimi_k3.relations import relate
 from k3repro.twin import Platform, calibrated, paging
 from k3repro.twin.waves import simulate_wave
 from k3repro.units import quantile
@@ -108,27 +109,10 @@ ROWS = Table(
     key=("source", "platform", "cell", "quantity"),
     doc="Printed rows whose columns cannot all be true, whatever the serve did.",
 )
-BEFORE = Table(
-    "before",
-    (
-        Column("source", "VARCHAR"),
-        Column("platform", "VARCHAR"),
-        Column("regime", "VARCHAR"),
-        Column("n_cells", "INT64"),
-        Column("median_error", "DOUBLE", doc="as in the table summary"),
-        Column("worst_error", "DOUBLE"),
-        Column("before_median", "DOUBLE", doc="the same without the two costs of long context"),
-        Column("before_worst", "DOUBLE", doc="largest absolute error without them, with its sign"),
-        Column("n_inside", "INT64", doc="cells printed between the least and the most of the twin's draws"),
-        Column("n_drawn", "INT64", doc="cells that were drawn several times"),
-    ),
-    key=("source", "platform", "regime"),
-    doc="Held-out errors with and without what long context costs.",
-)
 LEFT_OUT = Table(
     "left_out",
     (
-        Column("left_out", "VARCHAR", doc="a platform, or a table of the publication"),
+        Column("left_out", "VARCHAR", doc="a platform, a table, or the two costs of long context"),
         Column("fitted_on", "VARCHAR", doc="what the constants were fitted to instead"),
         Column("platform", "VARCHAR"),
         Column("source", "VARCHAR"),
@@ -140,7 +124,7 @@ LEFT_OUT = Table(
     key=("left_out", "platform", "source", "regime"),
     doc="Cells predicted by constants that were fitted without their platform or their table.",
 )
-SCHEMA = Schema((CELLS, SUMMARY, GRID, ROWS, BEFORE, LEFT_OUT))
+SCHEMA = Schema((CELLS, SUMMARY, GRID, ROWS, LEFT_OUT))
 INPUTS = (
     "relation", "twin-calibration", "published-decode", "published-capacity", "published-agentic",
     "published-memory",
@@ -161,6 +145,7 @@ def fidelity(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str, A
     specs = {name: calibrated(by_name["twin-calibration"], name) for name in ("mi300x", "mi325x")}
     found = contradictions(decode)
     cells = _cells(specs, by_name)
+    relate(cells, by_name["relation"])
     plain = {
         name: spec.with_overrides({"step_longest_ps": "0", "prefill_pair_fs": "0"})
         for name, spec in specs.items()
@@ -170,8 +155,7 @@ def fidelity(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str, A
     return {
         "cells": cells,
         "summary": list(_summary(cells)),
-        "before": list(_before(cells)),
-        "left_out": list(_left_out(specs, by_name)),
+        "left_out": [*_left_out(specs, by_name), *_before(cells)],
         "grid": list(_grid(specs, by_name["published-capacity"])),
         "contradictions": found,
     }
@@ -187,7 +171,7 @@ def _cells(specs: Mapping[str, Platform], inputs: Mapping[str, Artifact]) -> lis
 
 
 def _judge(cell: Cell, before: Cell, found: Sequence[Mapping[str, Any]]) -> None:
-    known = cell["simulated"] is not None and cell["relation"] == "held-out"
+    known = cell["simulated"] is not None and cell["relation"] not in CIRCULAR
     cell["error"] = cell["simulated"] / cell["printed"] - 1 if known else None
     cell["before"] = before["simulated"]
     cell["before_error"] = before["simulated"] / cell["printed"] - 1 if known else None
@@ -219,24 +203,18 @@ def _summary(cells: Sequence[Cell]) -> Iterator[Cell]:
 
 
 def _before(cells: Sequence[Cell]) -> Iterator[Cell]:
+    """The same cells without what long context costs."""
     for (source, name, regime), members in _held_out(cells):
-        drawn = [cell for cell in members if cell["least_draw"] is not None]
         yield {
-            "source": source, "platform": name, "regime": regime, "n_cells": len(members),
-            "median_error": _median(members, "error"), "worst_error": _worst(members, "error"),
-            "before_median": _median(members, "before_error"),
-            "before_worst": _worst(members, "before_error"),
-            "n_inside": sum(c["least_draw"] <= c["printed"] <= c["most_draw"] for c in drawn),
-            "n_drawn": len(drawn),
+            "left_out": "long context", "fitted_on": "the same cells, with both costs at nothing",
+            "platform": name, "source": source, "regime": regime, "n_cells": len(members),
+            "median_error": _median(members, "before_error"),
+            "worst_error": max((cell["before_error"] for cell in members), key=abs),
         }  # fmt: skip
 
 
 def _median(cells: Sequence[Cell], column: str) -> float:
     return quantile([abs(cell[column]) for cell in cells], 0.5)
-
-
-def _worst(cells: Sequence[Cell], column: str) -> float:
-    return float(max((cell[column] for cell in cells), key=abs))
 
 
 def _left_out(specs: Mapping[str, Platform], inputs: Mapping[str, Artifact]) -> Iterator[Cell]:
