@@ -7,11 +7,12 @@ import random
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.report.conftest import REPOSITORY
+from small_site import REPOSITORY
 
 from k3repro.budget.sealed import seal_spec
 from k3repro.errors import InputError
@@ -20,7 +21,7 @@ from k3repro.report._bound import Known, PageCheck
 from k3repro.report._html import parse_page
 from k3repro.report._names import load_grammar
 from k3repro.report._sizing import sizing_html
-from k3repro.sizing import answer, parse_goal, plan_of
+from k3repro.sizing import _search, answer, parse_goal, plan_of
 from k3repro.sizing.grid import sizing_grid
 from k3repro.store import Artifact, Column, Schema, Store, Table, derivation
 from k3repro.workload import Workload
@@ -57,6 +58,14 @@ def some_fidelity(inputs: Any) -> dict[str, list[dict[str, Any]]]:
         for quantity, error in (("ttft_p50_s", 0.1), ("tpot_ms", -0.05), ("wall", 0.02))
     ]  # fmt: skip
     return {"cells": rows}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def each_candidate_once() -> Iterator[None]:
+    """The same trial is asked for by many inputs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_search, "try_candidate", lru_cache(maxsize=None)(_search.try_candidate))
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +176,7 @@ def test_a_changed_number_is_found(sources: Sources) -> None:
 
 def test_a_query_without_rows_is_refused(known: tuple[Store, Artifact], tmp_path: Path) -> None:
     (tmp_path / "q.sql").write_text(
-        "-- title: x\n-- empty: y\nSELECT 'mi300x' AS platform, '0' AS seal ORDER BY 1\n"
+        "-- title: x\n-- empty: y\nSELECT seal, platform FROM sizing_grid_rows ORDER BY platform, seal\n"
     )
     with pytest.raises(InputError, match="binds_e2e"):
         sizing_html(Sources(known[0].catalog(), load_queries(tmp_path)), "q")

@@ -27,7 +27,7 @@ from k3repro.capacity import handoff as hand_over
 from k3repro.capacity.wall import published_wall
 from k3repro.cli import emit
 from k3repro.cli._launch import Launch, Tokens, launch_options, need_pool, resolve
-from k3repro.cli.size import size
+from k3repro.cli.size import calibrate, size
 from k3repro.errors import UsageError
 from k3repro.serve.lines import parse_kv_lines
 from k3repro.spec import layout_for, load_platform
@@ -375,3 +375,4 @@ def startup(model: str, platform: str, log: Path, as_json: bool, **given: Any) -
 
 
 capacity.add_command(size)
+capacity.add_command(calibrate)

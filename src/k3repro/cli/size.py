@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +30,13 @@ from k3repro.sizing import (
     plan_of,
     size_nodes,
 )
+from k3repro.sizing.calibrate import fit, observations
 from k3repro.sizing.write import write_plan
 from k3repro.store import Artifact, Store
 from k3repro.twin import platform_names
 from k3repro.workload import PROCESSES, Workload, generate, profile_names, read_corpus
 
-__all__ = ["size"]
+__all__ = ["calibrate", "size"]
 
 
 _WORKLOAD = (
@@ -71,13 +74,14 @@ def _workload_options(function: Any) -> Any:
 @click.option("--max-nodes", type=int, default=MOST_NODES, show_default=True, help="Most nodes to try.")
 @click.option("--all", "all_of_them", is_flag=True, help="Simulate every candidate up to --max-nodes.")
 @click.option("--executor", default="inline", show_default=True, help="inline, local, or dask:ADDRESS.")
+@click.option("--constants", type=click.Path(path_type=Path), help="Constants that `calibrate` wrote.")
 @click.option("--write", type=click.Path(path_type=Path), help="Folder for recipe, overrides and pipeline.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of lengths and arrivals.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def size(
     ttft: str | None, tpot: str | None, e2e: str | None, model: str, platform: str, price: str | None,
-    max_nodes: int, all_of_them: bool, executor: str, write: Path | None, seed: int, as_json: bool,
-    requests: int, **given: Any,
+    max_nodes: int, all_of_them: bool, executor: str, constants: Path | None, write: Path | None, seed: int,
+    as_json: bool, requests: int, **given: Any,
 ) -> None:  # fmt: skip
     """Nodes and settings that keep latency goals for a workload. Times are simulated; each comes with how far
     the twin was off where it could be compared. Exit 1 unless the answer is "yes".
@@ -98,6 +102,8 @@ def size(
     prices = _prices(price, names)
     worst = max((goal.percentile for goal in goals), default=95)
     plan = plan_of(workload, requests=requests, percentile=worst, seed=seed)
+    if constants is not None:
+        plan = replace(plan, constants=_constants(constants))
     calibrated = [name for name in names if model == "kimi-k3" and name in platform_names()]
     with _executor(executor) as pool:
         answers = [
@@ -146,6 +152,16 @@ def _workload(given: dict[str, Any]) -> Workload:
     corpus = read_corpus(given["trace"]) if given["trace"] else corpus
     shared = {name: given[name] for name in ("prefix_tokens", "prefix_groups")}
     return Workload.of({"isl": given["isl"], "osl": given["osl"], **loop, **shared}, corpus)
+
+
+def _constants(path: Path) -> tuple[tuple[str, int], ...]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))["constants"]
+        return tuple((str(name), int(value)) for name, value in found.items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise UsageError(
+            f"{path.name} holds no constants", fix="Write it with `k3repro capacity calibrate --write FILE`."
+        ) from None
 
 
 def _prices(text: str | None, names: list[str]) -> dict[str, float]:
@@ -244,3 +260,37 @@ def _show_others(data: dict[str, Any], keys: list[str]) -> None:
         if f"{key}_at_low" in swing:
             ends = f"{swing[f'{key}_at_low']:g} to {swing[f'{key}_at_high']:g}"
             click.echo(f"  {swing['constant']} {swing['low']} to {swing['high']}: {key} {ends}")
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("artifacts", nargs=-1, required=True)
+@click.option("--platform", required=True, help="The simulated platform to start from: mi300x, mi325x.")
+@click.option("--write", type=click.Path(path_type=Path), help="File for the constants: `size --constants`.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def calibrate(artifacts: tuple[str, ...], platform: str, write: Path | None, as_json: bool) -> None:
+    """Fit the twin to your own runs (name@subject or seal) and say how far the error fell: every other wave
+    is fitted, the rest is held out.
+
+    \b
+    Example:
+      k3repro capacity calibrate --platform mi300x osl-sweep@http://router:30000 --write mine.json
+    """
+    store = Store()
+    found = fit(platform, observations([store.find(name) for name in artifacts]))
+    data = found.as_dict()
+    if write is not None:
+        try:
+            write.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"cannot write {write.name}: {error.strerror}") from None
+    if as_json:
+        emit(data)
+        return
+    for label, index in (("fitted to", 0), ("held out", 1)):
+        count = len(found.fitted if index == 0 else found.held_out)
+        click.echo(
+            f"median error of {count} waves {label}: {found.before[index]:.1%} before, "
+            f"{found.after[index]:.1%} after"
+        )
+    for name, value in found.constants.items():
+        click.echo(f"  {name} = {value}")

@@ -139,7 +139,7 @@ def _first(plan: Plan) -> Plan:
     """The request of median length, alone."""
     ordered = sorted(plan.sessions, key=lambda session: session.turns[0].isl)
     session = ordered[len(ordered) // 2]
-    return Plan(plan.workload, (Session(session.name, session.turns[:1]),), 1, 0.0, 0, 0)
+    return Plan(plan.workload, (Session(session.name, session.turns[:1]),), 1, 0.0, 0, 0, plan.constants)
 
 
 def _floor(alone: Trial, goal: Goal) -> float:

@@ -35,6 +35,8 @@ class Plan:
     think_s: float
     skip: int
     tail: int
+    constants: tuple[tuple[str, int], ...] = ()
+    """Constants of the twin that stand for the calibrated ones: a user's own fit."""
 
     @property
     def at_once(self) -> int:
@@ -94,7 +96,8 @@ def try_candidate(candidate: Candidate, plan: Plan, constants: dict[str, str] | 
     Raises:
         UsageError: the candidate does not start, or a request is longer than it can hold.
     """
-    core = Core(candidate.twin(constants), 0, candidate.prefill_pools, candidate.decode_pools)
+    spec = candidate.twin({name: str(value) for name, value in plan.constants} | (constants or {}))
+    core = Core(spec, 0, candidate.prefill_pools, candidate.decode_pools)
     done = play(core, plan.sessions, users=plan.users, think_s=plan.think_s, session_block=plan.session_block)
     counted = done[plan.skip : len(done) - plan.tail]
     return Trial(

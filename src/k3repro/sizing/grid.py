@@ -56,13 +56,29 @@ ROWS = Table(
     key=("platform", "isl", "osl", "users", "prefill_pools", "decode_pools", "max_num_seqs"),
     doc="Deployments worth choosing for a workload, with published settings.",
 )
-SCHEMA = Schema((ROWS,))
+STEPS = Table(
+    "steps",
+    (
+        Column("platform", "VARCHAR"),
+        Column("isl", "INT64", unit="tokens"),
+        Column("users", "INT64"),
+        Column("osl", "INT64", unit="tokens"),
+        Column("limit_s", "DOUBLE", unit="s", doc="limit on the first token at p95"),
+        Column("nodes", "INT64", doc="fewest that keep it"),
+        Column("shape", "VARCHAR", doc="prefill and decode nodes"),
+        Column("ttft_s_p95", "DOUBLE", unit="s"),
+        Column("tpot_ms_p95", "DOUBLE", unit="ms"),
+    ),
+    key=("platform", "isl", "users"),
+    doc="Nodes against users for the shortest reply of the grid.",
+)
+SCHEMA = Schema((ROWS, STEPS))
 
 
 @derivation(name="sizing-grid", schema=SCHEMA)
 def sizing_grid(
     inputs: Sequence[Artifact], isl: Sequence[int] = ISL, osl: Sequence[int] = OSL,
-    users: Sequence[int] = USERS, most_nodes: int = MOST_NODES,
+    users: Sequence[int] = USERS, most_nodes: int = MOST_NODES, limit_s: float = 60.0,
 ) -> Mapping[str, Sequence[Mapping[str, Any]]]:  # fmt: skip
     """Simulate the grid with the constants of the twin.
 
@@ -74,29 +90,42 @@ def sizing_grid(
         raise InputError("no twin-fidelity among the inputs")
     known = Fidelity(fidelity)
     rows: list[dict[str, Any]] = []
+    steps: list[dict[str, Any]] = []
     for name in ("mi300x", "mi325x"):
         for prompt in isl:
             for reply in osl:
                 for count in users:
                     plan = plan_of(Workload.of({"isl": prompt, "osl": reply, "users": count}))
-                    rows += _rows(name, plan, (prompt, reply, count), most_nodes, known)
-    return {"rows": rows}
+                    found = search(name, plan, (), most_nodes=most_nodes, all_of_them=True)
+                    point = {"platform": name, "isl": prompt, "osl": reply, "users": count}
+                    rows += _rows(found.trials, plan, point, known)
+                    if reply == osl[0]:
+                        steps += _step(found.trials, point, limit_s)
+    return {"rows": rows, "steps": steps}
 
 
 def _rows(
-    name: str, plan: Plan, point: tuple[int, int, int], most_nodes: int, known: Fidelity
+    trials: Sequence[Trial], plan: Plan, point: Mapping[str, Any], known: Fidelity
 ) -> Iterator[dict[str, Any]]:
-    found = search(name, plan, (), most_nodes=most_nodes, all_of_them=True)
-    for trial in worth_choosing(found.trials):
+    for trial in worth_choosing(trials):
         one, values = trial.candidate, trial.values
         bands = {metric: known.of(trial, plan, metric) for metric in METRICS}
         yield {
-            "platform": name, "isl": point[0], "osl": point[1], "users": point[2],
+            **point,
             "prefill_pools": one.prefill_pools, "decode_pools": one.decode_pools,
             "max_num_seqs": one.settings.max_num_seqs, "nodes": one.nodes,
             **{key: values[key] for key in (*KEYS, "tokens_per_s", "out_tokens_per_s")},
             **{f"{m}_error": band.median if isinstance(band, Band) else None for m, band in bands.items()},
             "binds_ttft": binding(trial, Goal("ttft", 1.0)), "binds_e2e": binding(trial, Goal("e2e", 1.0)),
+        }  # fmt: skip
+
+
+def _step(trials: Sequence[Trial], point: Mapping[str, Any], limit_s: float) -> Iterator[dict[str, Any]]:
+    kept = sorted((trial for trial in trials if trial.values["ttft_s_p95"] <= limit_s), key=rank)
+    for trial in kept[:1]:
+        yield {
+            **point, "limit_s": limit_s, "nodes": trial.candidate.nodes, "shape": trial.candidate.shape,
+            "ttft_s_p95": trial.values["ttft_s_p95"], "tpot_ms_p95": trial.values["tpot_ms_p95"],
         }  # fmt: skip
 
 
