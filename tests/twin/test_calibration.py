@@ -73,7 +73,7 @@ def test_no_error_stands_beside_a_cell_that_was_fitted(sealed: dict[str, Artifac
     )
     assert all(row["why"] for row in cells if row["simulated"] is None)
     fitted = {row["cell"] for row in cells if row["relation"] == "in-sample" and row["platform"] == "mi300x"}
-    assert fitted == {"con 32, MAX_NUM_SEQS 8"}
+    assert fitted == {"con 32, MAX_NUM_SEQS 8", "small, con 1", "200K x 32"}
 
 
 def test_a_point_of_the_printed_law_is_no_test_and_a_repeat_counts_once(sealed: dict[str, Artifact]) -> None:

@@ -5,7 +5,7 @@
 -- column n_cells: {label = "cells"}
 -- column middle_abs: {label = "median absolute error", format = ".1%"}
 -- column worst_abs: {label = "worst, with its sign", format = ".1%"}
--- column before_middle: {label = "median without the two costs", format = ".1%"}
+-- column before_middle: {label = "median without these costs", format = ".1%"}
 -- column before_abs: {label = "worst without them", format = ".1%"}
 -- empty: the fidelity table has not run
 SELECT s.seal, s.source, upper(s.platform) AS platform, s.regime, s.n_cells, s.median_error AS middle_abs,

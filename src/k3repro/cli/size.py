@@ -45,7 +45,13 @@ _WORKLOAD = (
     click.option("--users", type=int, help="Closed loop: users, each with one request at a time."),
     click.option("--think", type=float, default=0.0, help="Seconds between a user's requests."),
     click.option("--rate", type=float, help="Open loop instead: requests a second."),
-    click.option("--arrival", type=click.Choice(PROCESSES), default="poisson", show_default=True),
+    click.option(
+        "--arrival",
+        type=click.Choice(PROCESSES),
+        default="poisson",
+        show_default=True,
+        help="How requests come at a --rate.",
+    ),
     click.option("--burst", type=int, default=8, help="Requests that come together (--arrival burst)."),
     click.option("--profile", type=click.Choice(profile_names()), help="Sessions of an agentic profile."),
     click.option(
