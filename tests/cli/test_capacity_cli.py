@@ -62,26 +62,34 @@ def test_wall_inside_and_outside_its_fit() -> None:
 
 
 def test_the_trap_of_the_worked_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """200K x 32 with 256-token replies: it fits, and nobody knows how long it takes."""
+    """200K x 32: the printed law reads 22.3 s for it; simulated, a wave takes the printed half hour."""
     monkeypatch.setenv("K3REPRO_ARTIFACTS", str(tmp_path))
-    ask = ("size", "--platform", "mi300x", "--context", "200K", "--concurrency", "32", "--reply", "256")
-    for extra in ((), ("--latency", "30")):
-        answer = run(*ask, *extra, code=1)
-        assert answer["fits"] and answer["feasible"] == "unknown"
-        assert answer["latency"]["decode_s"] is None and answer["first_token"] == "not modelled"
-        assert answer["nodes"]["decode"] == 2 and answer["nodes"]["prefill_sized"] is False
-    assert "22.3" not in json.dumps(answer)
+    ask = (
+        "size",
+        "--platform",
+        "mi300x",
+        "--isl",
+        "200K",
+        "--osl",
+        "64",
+        "--users",
+        "32",
+        "--requests",
+        "32",
+    )
+    (answer,) = run(*ask, "--e2e", "31min@p99", code=1)["platforms"]
+    assert answer["nodes"] == 4 and answer["verdict"] == "unknown" and answer["tier"] == "simulated"
+    assert 25 * 60 < answer["choice"]["e2e_s_p99"] < 31 * 60 and "unknown" in answer["fidelity"]["e2e"]
+    (late,) = run(*ask, "--e2e", "30", code=1)["platforms"]
+    assert late["verdict"] == "no" and "alone" in late["reasons"][0]
 
 
-def test_more_than_one_pool_and_none() -> None:
-    answer = run(
-        "size", "--platform", "mi300x", "--context", "200K", "--concurrency", "33", "--reply", "256", code=1
-    )
-    assert (answer["nodes"]["decode_pools"], answer["nodes"]["decode"]) == (2, 4)
-    answer = run(
-        "size", "--platform", "mi300x", "--context", "1M", "--concurrency", "1", "--reply", "64", code=1
-    )
-    assert answer["feasible"] == "no" and answer["nodes"]["decode"] is None and answer["reasons"]
+def test_both_platforms_are_answered_and_a_price_bills_them() -> None:
+    ask = ("size", "--isl", "1024", "--osl", "64", "--users", "8", "--price", "mi300x=16,mi325x=20")
+    answer = run(*ask, "--max-nodes", "8")
+    assert [one["platform"] for one in answer["platforms"]] == ["mi300x", "mi325x"]
+    assert answer["cheapest"] == "mi300x"
+    assert [one["choice"]["cost"]["usd_per_hour"] for one in answer["platforms"]] == [64.0, 80.0]
 
 
 def test_cost_keeps_output_and_total_apart() -> None:
@@ -109,10 +117,14 @@ def test_startup_lines_are_explained(tmp_path: Path) -> None:
         ("wall --platform mi355x --osl 9", "no wall law"),
         ("wall --platform mi300x", "either --osl or --budget"),
         ("wall --platform mi300x --budget -1", "positive"),
-        ("size --platform mi300x --context 1K --concurrency 0 --reply 9", "at least 1"),
-        ("size --platform mi300x --context 1K --concurrency 1 --reply 2K", "leaves no prompt"),
-        ("size --platform mi300x --context 1K --concurrency 1 --reply 9 --latency -3", "positive"),
-        ("size --platform mi300x --context 1K --concurrency 1 --reply 9 --price nan", "positive"),
+        ("size --users 0", "At least one user"),
+        ("size --users 1000000000", "beyond what is simulated"),
+        ("size --isl -5 --users 1", "no length"),
+        ("size --users 1 --ttft -3", "no limit on a time"),
+        ("size --users 1 --price nan", "price"),
+        ("size --users 1 --rate 2", "not both"),
+        ("size --users 1 --platform h900", "no platform"),
+        ("size --users 1 --trace nowhere.csv", "no such corpus"),
         ("cost --nodes 0 --price 3 --out-rate 5", "positive"),
         ("cost --nodes 1 --price 3", "throughput"),
         ("cost --nodes 1 --price 3 --out-rate 5 --total-rate 4", "fewer"),
@@ -130,7 +142,7 @@ def test_bad_input_is_one_sentence_and_exit_2(
 
 
 def test_every_command_explains_itself_with_an_example() -> None:
-    for name in ("nmax", "grid", "wall", "size", "cost", "startup"):
+    for name in ("nmax", "grid", "wall", "size", "cost", "startup", "calibrate"):
         shown = CliRunner().invoke(root, ["capacity", name, "--help"]).output
         assert f"k3repro capacity {name}" in shown and "--json" in shown
 
@@ -142,10 +154,10 @@ def test_every_command_explains_itself_with_an_example() -> None:
         "nmax --platform mi300x --context 1e300",
         "nmax --platform mi300x --context 200K --tp 3",
         "nmax --platform mi300x --context 200K --tp 64",
-        "size --platform mi300x --reply 256 --context 200K --concurrency 32 --latency 1e300",
-        "size --platform mi300x --reply 256 --context 200K --concurrency 32 --price 1e308",
-        "size --platform mi300x --reply 256 --context 200K --concurrency 99999999999999999999999",
-        "size --platform mi300x --reply 256 --context 1e300 --concurrency 1",
+        "size --users 32 --e2e 1e300",
+        "size --users 32 --price 1e308",
+        "size --users 99999999999999999999999",
+        "size --isl 1e300 --users 1",
         "wall --platform mi300x --budget inf",
         "wall --platform mi300x --budget 0.001",
         "wall --platform mi300x --osl 256 --concurrency 0",

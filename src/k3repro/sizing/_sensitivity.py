@@ -43,7 +43,7 @@ def intervals(calibration: Artifact | None, name: str) -> dict[str, tuple[int, i
     return {
         row["constant"]: (row["low"], row["high"])
         for row in calibration.rows("constants")
-        if row["platform"] == name and row["low"] is not None and row["low"] < row["high"]
+        if row["platform"] == name and (row.get("low") or 0) < (row.get("high") or 0)
     }
 
 
