@@ -11,6 +11,7 @@ from typing import Any
 
 from k3repro.errors import K3Error
 from k3repro.report._behind import behind_text, result_seals
+from k3repro.report._charts import chart_problems
 from k3repro.report._console import console_html
 from k3repro.report._figures import chart_rows, cited_seals, svg_of
 from k3repro.report._finding import Finding, found
