@@ -16,14 +16,12 @@ from k3repro.probes import run_probe
 from k3repro.publications import read_publication, transcribe
 from k3repro.store import Store
 from k3repro.studies.kimi_k3.calibration import calibrate
-from k3repro.studies.kimi_k3.fidelity import fidelity
 
 store = Store(Path(sys.argv[1]))
 files = [Path(name) for name in sys.argv[2:]]
 printed = {a.name: a for file in files for a in transcribe(read_publication(file), store)}
-fitted = store.derive(calibrate, [printed["published-decode"]], subject="twin")
-names = ("published-decode", "published-capacity", "published-agentic", "published-memory")
-judged = store.derive(fidelity, [fitted, *(printed[name] for name in names)], subject="twin")
+names = ("published-decode", "published-agentic", "published-memory")
+fitted = store.derive(calibrate, [printed[name] for name in names], subject="twin")
 gate = run_probe("needle-gate", target="twin:mi300x", store=store, seed=11, context=600, concurrency=(1, 8))
 rungs = run_probe(
     "envelope", target="twin:mi300x", store=store, seed=11, isl=1024, osl=24, concurrency=(1, 96)
@@ -32,7 +30,7 @@ sick = run_probe(
     "needle-gate", target="twin:mi325x?defect=kv-write-race,state-recycle,clock-skew", store=store, seed=11,
     context=600, concurrency=(1, 8, 16),
 )
-for artifact in (fitted, judged, gate, rungs, sick):
+for artifact in (fitted, gate, rungs, sick):
     print(artifact.name, artifact.data)
 """
 FOLDER = Path(__file__).parents[2] / "artifacts" / "publications" / "kimi_k3"
