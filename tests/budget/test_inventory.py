@@ -8,12 +8,12 @@ from k3repro.budget import (
     COMPONENTS,
     FORMATS,
     Bucketer,
-    TensorEntry,
     checkpoint_of_model,
     parameters_of,
     tensors_of,
 )
 from k3repro.errors import SpecError
+from k3repro.shards import TensorEntry
 from k3repro.spec import load_model, models
 
 K3 = {

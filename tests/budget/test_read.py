@@ -12,8 +12,8 @@ import pytest
 from aiohttp import web
 
 from k3repro.budget import checkpoint_of_headers, checkpoint_of_model, read_headers, write_fixture
-from k3repro.budget._read import INDEX
 from k3repro.errors import InputError, TargetError
+from k3repro.shards import INDEX
 from k3repro.spec import load_model
 
 MODEL = load_model("qwen2.5-7b")

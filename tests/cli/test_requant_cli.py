@@ -20,7 +20,7 @@ from tiny_checkpoint import checkpoint, expert, write
 def test_help_has_examples_and_every_option() -> None:
     text = CliRunner().invoke(requant, ["--help"]).output
     assert "k3repro requant Kimi-K3/ Kimi-K3-int4/ --rule mse" in text
-    for option in ("--rule", "--format", "--jobs", "--error-blocks", "--dry-run", "--store", "--json"):
+    for option in ("--rule", "--jobs", "--error-blocks", "--dry-run", "--store", "--json"):
         assert option in text
 
 

@@ -22,12 +22,10 @@ from k3repro.mxfp4 import _requant as requant_module
 from k3repro.mxfp4 import (
     bf16_values,
     decode,
-    from_aiter_scales,
     partial_path,
     plan_requant,
     requant,
     requantise_reference,
-    unpack_aiter,
     unpack_uint4b8,
 )
 
@@ -113,19 +111,6 @@ def test_index_and_config_describe_the_result(tmp_path: Path) -> None:
 def load_file_names(path: Path) -> set[str]:
     raw = path.read_bytes()
     return set(json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")]))
-
-
-def test_aiter_format_holds_the_resident_layout(tmp_path: Path) -> None:
-    source, target = checkpoint(tmp_path / "src"), tmp_path / "out"
-    requant(plan_requant(source, "amax7", "aiter"), target)
-    before, after = tensors(source), tensors(target)
-    wanted = requantise_reference(
-        before[f"{EXPERT}.weight_packed"], before[f"{EXPERT}.weight_scale"], "amax7"
-    )
-    assert np.array_equal(unpack_aiter(after[f"{EXPERT}.weight_packed"]), wanted.codes)
-    assert after[f"{EXPERT}.weight_scale"].shape == (2, 64, 2)
-    assert np.array_equal(bf16_values(from_aiter_scales(after[f"{EXPERT}.weight_scale"])), wanted.scales)
-    assert f"{EXPERT}.weight_shape" not in after
 
 
 def test_gpt_oss_blocks_and_a_single_file(tmp_path: Path) -> None:
@@ -311,8 +296,6 @@ def test_bad_tensors_name_themselves_and_their_shard(
 def test_other_bad_checkpoints(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no MXFP4 tensors"):
         bad(tmp_path / "a", {"e.w1.weight_packed": None, "e.w1.weight_scale": None})
-    with pytest.raises(InputError, match="no gfx942 layout"):
-        bad(tmp_path / "b", expert("e.w1", 8, 64, np.random.default_rng(0)), target="aiter")
     source = checkpoint(tmp_path / "c")
     (source / "config.json").write_text("{}")
     with pytest.raises(InputError, match="no quantization_config"):

@@ -4,7 +4,6 @@ from k3repro.budget._active import Passes, passes_of
 from k3repro.budget._buckets import COMPONENTS, Bucket, Bucketer, Inventory
 from k3repro.budget._checkpoint import Checkpoint, checkpoint_of_headers, checkpoint_of_model
 from k3repro.budget._fixture import write_fixture
-from k3repro.budget._header import DTYPES, Header, TensorEntry, header_length, parse_header
 from k3repro.budget._inventory import tensors_of
 from k3repro.budget._layout import (
     Candidate,
@@ -19,12 +18,11 @@ from k3repro.budget._layout import (
     weights_of_stages,
 )
 from k3repro.budget._price import FORMATS, Format, format_named, parameters_of
-from k3repro.budget._read import Index, parse_index, read_headers
+from k3repro.budget._read import read_headers
 from k3repro.budget._terms import HEAP, OVERHEAD, Terms, default_slots, default_step_tokens, terms_of
 
 __all__ = [
     "COMPONENTS",
-    "DTYPES",
     "FORMATS",
     "HEAP",
     "OVERHEAD",
@@ -33,12 +31,9 @@ __all__ = [
     "Candidate",
     "Checkpoint",
     "Format",
-    "Header",
-    "Index",
     "Inventory",
     "Passes",
     "Smallest",
-    "TensorEntry",
     "Terms",
     "Weights",
     "candidate",
@@ -48,11 +43,8 @@ __all__ = [
     "default_slots",
     "default_step_tokens",
     "format_named",
-    "header_length",
     "nodes_of",
     "parameters_of",
-    "parse_header",
-    "parse_index",
     "passes_of",
     "read_headers",
     "smallest_pool",

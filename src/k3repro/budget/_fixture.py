@@ -9,10 +9,9 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from k3repro.budget._header import HEADER_ONLY, TensorEntry
 from k3repro.budget._inventory import tensors_of
-from k3repro.budget._read import INDEX
 from k3repro.errors import InputError
+from k3repro.shards import HEADER_ONLY, INDEX, TensorEntry, header_bytes
 from k3repro.spec import Model
 
 _SHARD_BYTES = 16 * 2**30
@@ -62,26 +61,9 @@ def _split(tensors: Sequence[TensorEntry], count: int, total: int) -> list[list[
     return [part for part in parts if part]
 
 
-def header_bytes(tensors: Sequence[TensorEntry], metadata: dict[str, str]) -> bytes:
-    """Length and JSON of a header, padded with spaces to a multiple of eight as writers do."""
-    entries: dict[str, object] = {"__metadata__": metadata} if metadata else {}
-    begin = 0
-    for tensor in tensors:
-        end = begin + tensor.nbytes
-        entries[tensor.name] = {
-            "dtype": tensor.dtype,
-            "shape": list(tensor.shape),
-            "data_offsets": [begin, end],
-        }
-        begin = end
-    raw = json.dumps(entries, separators=(",", ":")).encode("utf-8")
-    raw += b" " * (-len(raw) % 8)
-    return len(raw).to_bytes(8, "little") + raw
-
-
 def _write(path: Path, tensors: Sequence[TensorEntry], *, sparse: bool) -> None:
     metadata = {"format": "pt"} if sparse else {"format": "pt", **HEADER_ONLY}
-    raw = header_bytes(tensors, metadata)
+    raw = header_bytes([tensor[:3] for tensor in tensors], metadata)
     with path.open("wb") as stream:
         stream.write(raw)
         if sparse:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
+import http.client
 import re
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit, urlunsplit
 
-import aiohttp
-
-from k3repro.budget._header import Header, header_length, parse_header
-from k3repro.budget._read import INDEX, SINGLE, Index, IndexCheck, parse_index
 from k3repro.errors import InputError, TargetError
+from k3repro.shards import INDEX, SINGLE, Header, Index, IndexCheck, header_length, parse_header, parse_index
 
 FIRST_READ = 128 * 1024
 """Bytes of the first range: a dense shard's whole header; an expert shard takes the second read."""
 
 CONCURRENCY = 8
+_TIMEOUT_S = 60
 _INDEX_LIMIT = 256 * 1024 * 1024
 _RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19})")
+Progress = Callable[[str], None] | None
 
 
 def shown(url: str) -> str:
@@ -31,7 +33,7 @@ def shown(url: str) -> str:
     return urlunsplit((parts.scheme, f"{host}:{port}" if port else host, parts.path, "", ""))
 
 
-def read_remote(source: str, *, progress: Callable[[str], None] | None = None) -> Iterator[Header]:
+def read_remote(source: str, *, progress: Progress = None) -> Iterator[Header]:
     """The headers of a checkpoint at a URL (an index, a single file, or the folder of either).
 
     Raises:
@@ -39,78 +41,47 @@ def read_remote(source: str, *, progress: Callable[[str], None] | None = None) -
         InputError: a malformed header or index.
     """
     shown(source)
-    return iter(asyncio.run(_read_all(source, progress)))
+    if urlsplit(source).path.endswith(".safetensors"):
+        return iter([_header(source, progress)])
+    index = _index(source)
+    if isinstance(index, Header):
+        return iter([index])
+    return iter(_shards(source, index, progress))
 
 
-async def _read_all(source: str, progress: Callable[[str], None] | None) -> list[Header]:
-    timeout = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=60)
-    async with aiohttp.ClientSession(timeout=timeout) as session:
-        if urlsplit(source).path.endswith(".safetensors"):
-            return [await _header(session, source, asyncio.Semaphore(1), progress)]
-        index = await _index(session, source)
-        if isinstance(index, Header):
-            return [index]
-        return await _shards(session, source, index, progress)
-
-
-async def _index(session: aiohttp.ClientSession, source: str) -> Index | Header:
+def _index(source: str) -> Index | Header:
     if urlsplit(source).path.endswith(".json"):
-        return parse_index(await _whole(session, source), shown(source))
+        return parse_index(_whole(source), shown(source))
     try:
-        return parse_index(await _whole(session, _join(source, INDEX)), shown(source))
+        return parse_index(_whole(_join(source, INDEX)), shown(source))
     except TargetError as error:
         if error.context.get("status") != 404:
             raise
-        return await _header(session, _join(source, SINGLE), asyncio.Semaphore(1), None)
+        return _header(_join(source, SINGLE), None)
 
 
-async def _shards(
-    session: aiohttp.ClientSession, source: str, index: Index, progress: Callable[[str], None] | None
-) -> list[Header]:
+def _shards(source: str, index: Index, progress: Progress) -> list[Header]:
     base = source if not urlsplit(source).path.endswith(".json") else _parent(source)
-    gate = asyncio.Semaphore(CONCURRENCY)
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(_guarded(session, _join(base, s), gate, progress)) for s in index.shards]
     check = IndexCheck(index)
-    headers = []
-    for shard, task in zip(index.shards, tasks, strict=True):
-        result = task.result()
-        if isinstance(result, Exception):
-            raise result
-        check.shard(shard, result)
-        headers.append(result)
+    with ThreadPoolExecutor(CONCURRENCY) as pool:
+        headers = list(pool.map(lambda shard: _header(_join(base, shard), progress), index.shards))
+    for shard, header in zip(index.shards, headers, strict=True):
+        check.shard(shard, header)
     check.finish()
     return headers
 
 
-async def _guarded(
-    session: aiohttp.ClientSession, url: str, gate: asyncio.Semaphore, progress: Callable[[str], None] | None
-) -> Header | InputError | TargetError:
-    # A task group wraps errors in a group; the first shard's own error is what a reader needs.
-    try:
-        return await _header(session, url, gate, progress)
-    except (InputError, TargetError) as error:
-        return error
-
-
-async def _header(
-    session: aiohttp.ClientSession,
-    url: str,
-    gate: asyncio.Semaphore,
-    progress: Callable[[str], None] | None,
-) -> Header:
+def _header(url: str, progress: Progress) -> Header:
     where = shown(url)
-    async with gate:
-        first, size = await _range(session, url, 0, FIRST_READ)
-        length = header_length(first, where, size)
-        raw = first[8 : 8 + length]
-        if len(raw) < length:
-            rest, again = await _range(session, url, 8 + len(raw), length - len(raw))
-            raw += rest
-            if again != size:
-                raise TargetError(
-                    f"the file changed while it was read: {size:,} bytes, then {again:,}", where=where
-                )
+    first, size = _range(url, 0, FIRST_READ)
+    length = header_length(first, where, size)
+    raw = first[8 : 8 + length]
+    if len(raw) < length:
+        rest, again = _range(url, 8 + len(raw), length - len(raw))
+        raw += rest
+        if again != size:
+            said = f"the file changed while it was read: {size:,} bytes, then {again:,}"
+            raise TargetError(said, where=where)
     if progress:
         progress(where.rsplit("/", 1)[-1])
     if len(raw) != length:
@@ -118,23 +89,17 @@ async def _header(
     return parse_header(raw, where, size)
 
 
-async def _range(session: aiohttp.ClientSession, url: str, begin: int, count: int) -> tuple[bytes, int]:
+def _range(url: str, begin: int, count: int) -> tuple[bytes, int]:
     """Bytes [begin, begin + count) of a file and the file's size."""
     where = shown(url)
-    headers = {"Range": f"bytes={begin}-{begin + count - 1}", "Accept-Encoding": "identity"}
-    try:
-        async with session.get(url, headers=headers) as response:
-            if response.status == 200:
-                raise TargetError(
-                    "the server ignores range requests, so headers cannot be read without the data",
-                    where=where,
-                )
-            if response.status != 206:
-                raise _status(response.status, where)
-            size = _checked_range(response.headers.get("Content-Range", ""), begin, count, where)
-            return await response.content.readexactly(min(count, size - begin)), size
-    except (aiohttp.ClientError, TimeoutError, asyncio.IncompleteReadError, OSError) as error:
-        raise _unreachable(error, where) from None
+    status, said, body = _get(url, count, {"Range": f"bytes={begin}-{begin + count - 1}"})
+    if status == 200:
+        what = "the server ignores range requests, so headers cannot be read without the data"
+        raise TargetError(what, where=where)
+    size = _checked_range(said, begin, count, where)
+    if len(body) < min(count, size - begin):
+        raise TargetError("cannot be read: the answer ended early", where=where, fix="Check URL and network.")
+    return body, size
 
 
 def _checked_range(header: str, begin: int, count: int, where: str) -> int:
@@ -147,35 +112,50 @@ def _checked_range(header: str, begin: int, count: int, where: str) -> int:
     raise TargetError("the server answers with another range than asked", where=where)
 
 
-async def _whole(session: aiohttp.ClientSession, url: str) -> bytes:
+def _whole(url: str) -> bytes:
+    body = _get(url, _INDEX_LIMIT + 1, {})[2]
+    if len(body) > _INDEX_LIMIT:
+        raise InputError("the index is larger than 256 MiB", where=shown(url))
+    return body
+
+
+def _get(url: str, most: int, headers: dict[str, str]) -> tuple[int, str, bytes]:
+    """Status, Content-Range and at most `most` bytes of the body of a successful answer."""
     where = shown(url)
+    parts = urlsplit(url)
+    asked = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, parts.query, ""))
+    request = urllib.request.Request(asked, headers={"Accept-Encoding": "identity", **headers})
+    if parts.username:
+        import base64
+
+        pair = f"{parts.username}:{parts.password or ''}".encode()
+        request.add_unredirected_header("Authorization", f"Basic {base64.b64encode(pair).decode()}")
     try:
-        async with session.get(url) as response:
-            if response.status != 200:
-                raise _status(response.status, where)
-            body = bytearray()
-            async for chunk in response.content.iter_chunked(1 << 20):
-                body += chunk
-                if len(body) > _INDEX_LIMIT:
-                    raise InputError("the index is larger than 256 MiB", where=where)
-            return bytes(body)
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:
+            status = int(response.status)
+            if status not in (200, 206):
+                raise _status(status, where)
+            if response.headers.get("Content-Encoding", "identity") != "identity":
+                raise TargetError("the server packs what was asked for as it is", where=where)
+            body = b"" if status == 200 and headers else response.read(most)
+            return status, str(response.headers.get("Content-Range", "")), body
+    except urllib.error.HTTPError as error:
+        raise _status(error.code, where) from None
+    except (OSError, http.client.HTTPException, ValueError) as error:
         raise _unreachable(error, where) from None
 
 
 def _status(status: int, where: str) -> TargetError:
-    fix = (
-        "Check the URL."
-        if status == 404
-        else "A gated repository has to be downloaded first, then read as a folder."
+    gated = "A gated repository has to be downloaded first, then read as a folder."
+    return TargetError(
+        f"HTTP {status}", where=where, fix="Check the URL." if status == 404 else gated, status=status
     )
-    return TargetError(f"HTTP {status}", where=where, fix=fix, status=status)
 
 
 def _unreachable(error: BaseException, where: str) -> TargetError:
-    # aiohttp puts the whole URL into most messages, user and query included; only these are free of it.
-    plain = isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ClientPayloadError, OSError))
-    why = str(error) if plain and str(error) else type(error).__name__
+    # Only the reason of an operating system is sure to be free of the URL, its user and its query.
+    reason = getattr(error, "reason", error)
+    why = str(reason) if isinstance(reason, OSError) and str(reason) else type(error).__name__
     return TargetError(f"cannot be read: {why}", where=where, fix="Check URL and network.")
 
 

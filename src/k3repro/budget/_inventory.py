@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from k3repro.budget._header import DTYPES, TensorEntry
 from k3repro.budget._price import Format, format_named
 from k3repro.errors import SpecError
+from k3repro.shards import DTYPES, TensorEntry
 from k3repro.spec import Gdn, Gqa, Kda, Mamba2, Mla, Model, Moe, Vision
 
 _BF16, _F32 = "BF16", "F32"

@@ -19,7 +19,7 @@ from rich.progress import (
 )
 
 from k3repro.cli import emit
-from k3repro.mxfp4 import FORMATS, RULES, Plan, plan_requant
+from k3repro.mxfp4 import RULES, Plan, plan_requant
 from k3repro.mxfp4 import requant as convert
 from k3repro.units import format_decimal, thousands
 
@@ -33,14 +33,6 @@ from k3repro.units import format_decimal, thousands
     default="amax7",
     show_default=True,
     help="amax7 is what the serving stack does at load time, bit for bit; mse has the least squared error.",
-)
-@click.option(
-    "--format",
-    "layout",
-    type=click.Choice(FORMATS),
-    default="uint4b8",
-    show_default=True,
-    help="uint4b8 loads with compressed-tensors; aiter is what the gfx942 kernel keeps resident.",
 )
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Shards at a time.")
 @click.option(
@@ -59,7 +51,6 @@ def requant(
     source: Path,
     target: Path,
     rule: Any,
-    layout: Any,
     jobs: int,
     error_blocks: int,
     dry_run: bool,
@@ -77,7 +68,7 @@ def requant(
     k3repro requant Kimi-K3/ Kimi-K3-int4/ --dry-run --json
     k3repro requant gpt-oss-20b/ out/ --rule mse --store artifacts/
     """
-    plan = plan_requant(source, rule, layout)
+    plan = plan_requant(source, rule)
     if dry_run:
         _show_plan(plan, as_json)
         return
@@ -110,7 +101,6 @@ def _show_plan(plan: Plan, as_json: bool) -> None:
     weights = sum(_count(step.shape) for step in plan.conversions)
     facts = {
         "rule": plan.rule,
-        "format": plan.target,
         "shards": len(plan.shards),
         "converted_tensors": len(plan.conversions),
         "converted_weights": weights,
@@ -144,7 +134,7 @@ def _with_progress(plan: Plan, target: Path, jobs: int, error_blocks: int, *, qu
     console = Console(stderr=True)
     hidden = quiet or not (console.is_terminal or os.environ.get("K3REPRO_PROGRESS"))
     with Progress(*columns, console=console, disable=hidden) as bar:
-        task = bar.add_task(f"{plan.rule} -> {plan.target}", total=total)
+        task = bar.add_task(f"{plan.rule} -> uint4b8", total=total)
         return convert(
             plan, target, jobs=jobs, error_blocks=error_blocks, progress=lambda n: bar.advance(task, n)
         )

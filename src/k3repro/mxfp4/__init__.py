@@ -1,7 +1,7 @@
 """Number formats of 4-bit weights, their conversion, and what it costs.
 
-MXFP4 (OCP E2M1 elements, E8M0 scales) and int4 (compressed-tensors uint4b8, gfx942 resident), conversion
-rules, safetensors headers and a streaming requantiser.
+MXFP4 (OCP E2M1 elements, E8M0 scales) and int4 (compressed-tensors uint4b8), conversion rules and a
+streaming requantiser.
 """
 
 from k3repro.mxfp4._assignments import assignments, breakpoints, candidates
@@ -23,23 +23,18 @@ from k3repro.mxfp4._format import (
     unpack_nibbles,
 )
 from k3repro.mxfp4._layouts import (
-    aiter_scales,
-    from_aiter_scales,
     from_gpt_oss,
-    pack_aiter,
     pack_uint4b8,
     to_gpt_oss,
-    unpack_aiter,
     unpack_uint4b8,
 )
-from k3repro.mxfp4._plan import FORMATS, Plan, plan_requant
+from k3repro.mxfp4._plan import Plan, plan_requant
 from k3repro.mxfp4._requant import partial_path, requant
 from k3repro.mxfp4._rules import RULES, Arithmetic, Int4Blocks, Rule, requantise_reference
 
 __all__ = [
     "BLOCK",
     "E2M1_VALUES",
-    "FORMATS",
     "MAGNITUDES",
     "RULES",
     "SCALE_RULES",
@@ -49,7 +44,6 @@ __all__ = [
     "Plan",
     "Rule",
     "ScaleRule",
-    "aiter_scales",
     "assignments",
     "bf16_bits",
     "bf16_round",
@@ -62,9 +56,7 @@ __all__ = [
     "encode",
     "encode_elements",
     "encode_scales",
-    "from_aiter_scales",
     "from_gpt_oss",
-    "pack_aiter",
     "pack_nibbles",
     "pack_uint4b8",
     "partial_path",
@@ -73,7 +65,6 @@ __all__ = [
     "requantise",
     "requantise_reference",
     "to_gpt_oss",
-    "unpack_aiter",
     "unpack_nibbles",
     "unpack_uint4b8",
 ]

@@ -17,7 +17,7 @@ from k3repro.errors import InputError, MachineError
 from k3repro.mxfp4._bf16 import bf16_values
 from k3repro.mxfp4._fast import requantise
 from k3repro.mxfp4._format import BLOCK, E2M1_VALUES, Bytes, unpack_nibbles
-from k3repro.mxfp4._layouts import aiter_scales, pack_aiter, unpack_uint4b8
+from k3repro.mxfp4._layouts import unpack_uint4b8
 from k3repro.mxfp4._plan import Conversion, Plan, ShardPlan
 from k3repro.mxfp4.checkpoint import ShardReader, ShardWriter, TensorInfo, read_header
 
@@ -91,9 +91,7 @@ def _convert(
     words, bits = requantise(packed, scales, plan.rule, where=step.where)
     row = _row(step, shard, _sampled(packed, scales, words, bits, error_blocks))
     parts: list[npt.NDArray[Any]] = [words, bits, np.array(step.shape, dtype="<i8")]
-    if plan.target == "aiter":
-        parts = [pack_aiter(unpack_uint4b8(words)), aiter_scales(bits)]
-    for (name, _, _), part in zip(step.outputs(plan.target), parts, strict=True):
+    for (name, _, _), part in zip(step.outputs(), parts, strict=True):
         checksums[name] = zlib.crc32(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
         writer.write(part)
     return row

@@ -1,13 +1,11 @@
-"""Where the same codes lie in memory: compressed-tensors, gpt-oss, and what gfx942 keeps resident.
+"""Where the same codes lie in memory: compressed-tensors and gpt-oss.
 
 compressed-tensors `pack-quantized` stores q + 8 (the kernel name is uint4b8), eight to an int32, the first
-element in the lowest nibble. The gfx942 kernel wants two's complement nibbles, values 0..3 of eight in the
-low and 4..7 in the high nibbles, after a 16 x 16 row shuffle; its bf16 scales lie as [K/64, N, 2].
+element in the lowest nibble.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -18,9 +16,6 @@ from k3repro.mxfp4._format import BLOCK, Bytes
 
 Codes = npt.NDArray[np.int8]
 Words = npt.NDArray[np.int32]
-
-_ROWS = 16
-_LANE = 16
 
 
 def from_gpt_oss(blocks: Bytes, scales: Bytes) -> tuple[Bytes, Bytes]:
@@ -61,60 +56,6 @@ def unpack_uint4b8(words: npt.NDArray[Any]) -> Codes:
     nibbles = np.stack([packed & 0xF, packed >> 4], axis=-1)
     codes = nibbles.reshape(*words.shape[:-1], 8 * words.shape[-1]).astype(np.int8)
     return (codes - np.int8(8)).astype(np.int8)
-
-
-def pack_aiter(codes: Codes) -> Bytes:
-    """The gfx942 resident bytes [..., N, K/2] of codes -8..7 [..., N, K].
-
-    Rows in groups of 16, K in runs of 16: order [N/16, K/32, 2, 16 rows, 16 k]; each run of eight values
-    v0..v7 becomes the bytes v0|v4<<4, v1|v5<<4, v2|v6<<4, v3|v7<<4 in two's complement.
-
-    Raises:
-        InputError: N not a multiple of 16, K not a multiple of 32, or a code outside -8..7.
-    """
-    _check_codes(codes)
-    *batch, n, k = codes.shape
-    if n % _ROWS or k % BLOCK:
-        raise InputError(
-            f"[{n}, {k}] has no gfx942 layout", fix="N must be a multiple of 16 and K of 32 (use uint4b8)."
-        )
-    stack = math.prod(batch)
-    tiles = codes.reshape(stack, n // _ROWS, _ROWS, k // BLOCK, 2, _LANE).transpose(0, 1, 3, 4, 2, 5)
-    eights = (np.ascontiguousarray(tiles).view(np.uint8) & np.uint8(0xF)).reshape(-1, 2, 4)
-    packed: Bytes = eights[:, 0] | (eights[:, 1] << np.uint8(4))
-    return packed.reshape(*batch, n, k // 2)
-
-
-def unpack_aiter(packed: Bytes) -> Codes:
-    """Codes -8..7 [..., N, K] from gfx942 resident bytes [..., N, K/2]."""
-    *batch, n, half = packed.shape
-    fours = packed.reshape(-1, 4)
-    nibbles = np.stack([fours & 0xF, fours >> 4], axis=1).astype(np.int8)
-    signed = np.where(nibbles > 7, nibbles - 16, nibbles).astype(np.int8)
-    tiles = signed.reshape(math.prod(batch), n // _ROWS, 2 * half // BLOCK, 2, _ROWS, _LANE)
-    return np.ascontiguousarray(tiles.transpose(0, 1, 4, 2, 3, 5)).reshape(*batch, n, 2 * half)
-
-
-def aiter_scales(scales: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Scales [..., N, K/32] -> [..., K/64, N, 2], as the gfx942 kernel reads them (a dword holds two groups).
-
-    Raises:
-        InputError: an odd number of groups in a row.
-    """
-    *batch, n, groups = scales.shape
-    if groups % 2:
-        raise InputError(
-            f"{groups} groups in a row cannot be paired",
-            fix="The gfx942 layout needs K to be a multiple of 64.",
-        )
-    pairs = scales.reshape(*batch, n, groups // 2, 2)
-    return np.ascontiguousarray(np.moveaxis(pairs, -3, -2))
-
-
-def from_aiter_scales(scales: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The inverse of `aiter_scales`: [..., K/64, N, 2] -> [..., N, K/32]."""
-    *batch, half, n, _ = scales.shape
-    return np.ascontiguousarray(np.moveaxis(scales, -3, -2)).reshape(*batch, n, half * 2)
 
 
 def _check_codes(codes: Codes) -> None:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from k3repro.errors import InputError
 from k3repro.mxfp4._format import BLOCK, check_block_shapes
@@ -19,13 +19,11 @@ from k3repro.mxfp4.checkpoint import (
     ShardReader,
     TensorInfo,
     open_checkpoint,
-    tensor_bytes,
 )
+from k3repro.shards import tensor_bytes
 
-TargetFormat = Literal["uint4b8", "aiter"]
-FORMATS: tuple[TargetFormat, ...] = ("uint4b8", "aiter")
 CONFIG_NAME = "config.json"
-PLAN_VERSION = 1
+PLAN_VERSION = 2
 
 # packed suffix -> scale suffix: compressed-tensors mxfp4-pack-quantized, gpt-oss
 _PAIRS = {".weight_packed": ".weight_scale", "_blocks": "_scales"}
@@ -43,18 +41,12 @@ class Conversion:
     shape: tuple[int, ...]
     where: str
 
-    def outputs(self, target: TargetFormat) -> list[tuple[str, str, tuple[int, ...]]]:
+    def outputs(self) -> list[tuple[str, str, tuple[int, ...]]]:
         """(name, dtype, shape) of what replaces it."""
         *rows, n, k = self.shape
-        scale = f"{self.name}.weight_scale"
-        if target == "aiter":
-            return [
-                (f"{self.name}.weight_packed", "U8", (*rows, n, k // 2)),
-                (scale, "BF16", (*rows, k // 64, n, 2)),
-            ]
         return [
             (f"{self.name}.weight_packed", "I32", (*rows, n, k // 8)),
-            (scale, "BF16", (*rows, n, k // BLOCK)),
+            (f"{self.name}.weight_scale", "BF16", (*rows, n, k // BLOCK)),
             (f"{self.name}.weight_shape", "I64", (len(self.shape),)),
         ]
 
@@ -78,7 +70,6 @@ class Plan:
 
     source: Path
     rule: Rule
-    target: TargetFormat
     shards: tuple[ShardPlan, ...]
     config: Mapping[str, Any]
     indexed: bool
@@ -93,27 +84,26 @@ class Plan:
         return sum(shard.output_bytes for shard in self.shards)
 
 
-def plan_requant(source: Path, rule: Rule = "amax7", target: TargetFormat = "uint4b8") -> Plan:
+def plan_requant(source: Path, rule: Rule = "amax7") -> Plan:
     """Read headers and `config.json` of a checkpoint and decide what becomes of every tensor.
 
     Raises:
-        InputError: no checkpoint, no MXFP4 tensors, a missing or misshapen scale, an unknown rule or format.
+        InputError: no checkpoint, no MXFP4 tensors, a missing or misshapen scale, an unknown rule.
     """
-    if rule not in RULES or target not in FORMATS:
-        wrong, known = (rule, RULES) if rule not in RULES else (target, FORMATS)
-        raise InputError(f"{wrong!r} is not known", fix=f"Choose one of {', '.join(known)}.")
+    if rule not in RULES:
+        raise InputError(f"{rule!r} is not known", fix=f"Choose one of {', '.join(RULES)}.")
     checkpoint = open_checkpoint(source)
-    config = target_config(_read_config(source), target)
+    config = target_config(_read_config(source))
     where = {info.name: (owner, info) for owner, info in checkpoint.tensors()}
-    shards = tuple(_plan_shard(where, shard, target) for shard in checkpoint.shards)
+    shards = tuple(_plan_shard(where, shard) for shard in checkpoint.shards)
     _check_names(shards)
     if not any(isinstance(step, Conversion) for shard in shards for step in shard.steps):
         raise InputError(
             "no MXFP4 tensors: neither .weight_packed + .weight_scale (U8) nor _blocks + _scales",
             where=str(source),
         )
-    fingerprint = _fingerprint(checkpoint, config, rule, target)
-    return Plan(source, rule, target, shards, config, checkpoint.indexed, fingerprint)
+    fingerprint = _fingerprint(checkpoint, config, rule)
+    return Plan(source, rule, shards, config, checkpoint.indexed, fingerprint)
 
 
 def _check_names(shards: tuple[ShardPlan, ...]) -> None:
@@ -129,12 +119,10 @@ def _check_names(shards: tuple[ShardPlan, ...]) -> None:
             seen[name] = shard.header.path.name
 
 
-def _plan_shard(
-    where: Mapping[str, tuple[ShardHeader, TensorInfo]], shard: ShardHeader, target: TargetFormat
-) -> ShardPlan:
+def _plan_shard(where: Mapping[str, tuple[ShardHeader, TensorInfo]], shard: ShardHeader) -> ShardPlan:
     steps: list[Conversion | TensorInfo] = []
     for info in shard.tensors.values():
-        found = _conversion(info, shard, where, target)
+        found = _conversion(info, shard, where)
         if found is not None:
             steps.append(found)
         elif not _replaced(info, where):
@@ -142,7 +130,7 @@ def _plan_shard(
     outputs: list[tuple[str, str, tuple[int, ...]]] = []
     for step in steps:
         kept = isinstance(step, TensorInfo)
-        outputs += [(step.name, step.dtype, step.shape)] if kept else step.outputs(target)  # type: ignore[union-attr]
+        outputs += [(step.name, step.dtype, step.shape)] if kept else step.outputs()  # type: ignore[union-attr]
     return ShardPlan(shard, tuple(steps), tuple(outputs))
 
 
@@ -155,7 +143,6 @@ def _conversion(
     info: TensorInfo,
     shard: ShardHeader,
     where: Mapping[str, tuple[ShardHeader, TensorInfo]],
-    target: TargetFormat,
 ) -> Conversion | None:
     suffix = _suffix(info)
     if suffix is None:
@@ -176,12 +163,6 @@ def _conversion(
         raise InputError(f"{list(info.shape)} is not a matrix", where=place)
     check_block_shapes(packed_shape, scale.shape, place)
     shape = (*packed_shape[:-1], packed_shape[-1] * 2)
-    if target == "aiter" and (shape[-2] % 16 or shape[-1] % 64):
-        raise InputError(
-            f"{list(shape)} has no gfx942 layout",
-            where=place,
-            fix="N must be a multiple of 16 and K of 64: use --format uint4b8.",
-        )
     _check_stored_shape(name, shape, where, place)
     return Conversion(name, info, scale, owner, shape, place)
 
@@ -225,7 +206,7 @@ def _read_config(source: Path) -> dict[str, Any]:
     return config
 
 
-def target_config(config: Mapping[str, Any], target: TargetFormat) -> dict[str, Any]:
+def target_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """`config.json` with its `quantization_config` (top level or in `text_config`) describing the result.
 
     Raises:
@@ -239,21 +220,21 @@ def target_config(config: Mapping[str, Any], target: TargetFormat) -> dict[str, 
             "holds no quantization_config", where=CONFIG_NAME, fix="Is this an MXFP4 checkpoint?"
         )
     for part in places:
-        part["quantization_config"] = _quantization(part["quantization_config"], target)
+        part["quantization_config"] = _quantization(part["quantization_config"])
     return result
 
 
-def _quantization(old: Mapping[str, Any], target: TargetFormat) -> dict[str, Any]:
+def _quantization(old: Mapping[str, Any]) -> dict[str, Any]:
     groups = old.get("config_groups")
     if groups and not (
         isinstance(groups, dict) and all(isinstance(group, dict) for group in groups.values())
     ):
         raise InputError("quantization_config.config_groups is not an object of groups", where=CONFIG_NAME)
     groups = groups or {"group_0": {"targets": ["Linear"]}}
-    name = "pack-quantized" if target == "uint4b8" else "k3repro-aiter-gfx942"
+    name = "pack-quantized"
     weights = {"num_bits": 4, "type": "int", "symmetric": True, "strategy": "group", "group_size": BLOCK}
     return {
-        "quant_method": "compressed-tensors" if target == "uint4b8" else "k3repro",
+        "quant_method": "compressed-tensors",
         "format": name,
         "quantization_status": "compressed",
         "config_groups": {
@@ -271,8 +252,8 @@ def _quantization(old: Mapping[str, Any], target: TargetFormat) -> dict[str, Any
     }
 
 
-def _fingerprint(checkpoint: Checkpoint, config: Mapping[str, Any], rule: str, target: str) -> str:
-    parts: list[Any] = [PLAN_VERSION, rule, target, config]
+def _fingerprint(checkpoint: Checkpoint, config: Mapping[str, Any], rule: str) -> str:
+    parts: list[Any] = [PLAN_VERSION, rule, config]
     for shard in checkpoint.shards:
         stat = shard.path.stat()
         tensors = [(t.name, t.dtype, t.shape, t.begin) for t in shard.tensors.values()]

@@ -16,7 +16,8 @@ from typing import Any
 from k3repro.errors import InputError, MachineError, UsageError
 from k3repro.mxfp4._convert import convert_shard
 from k3repro.mxfp4._plan import CONFIG_NAME, Plan, ShardPlan
-from k3repro.mxfp4.checkpoint import INDEX_NAME, read_header, sync_directory, tensor_bytes
+from k3repro.mxfp4.checkpoint import read_header, sync_directory
+from k3repro.shards import INDEX, tensor_bytes
 
 STATE_FOLDER = ".k3repro-requant"
 ERROR_BLOCKS = 2048
@@ -210,7 +211,7 @@ def _report(plan: Plan, rows: list[Any], resumed: int) -> dict[str, Any]:
     energy = sum(row["weight_energy"] for row in rows)
     return {
         "rule": plan.rule,
-        "format": plan.target,
+        "format": "uint4b8",
         "source_fingerprint": plan.fingerprint,
         "shards": len(plan.shards),
         "resumed_shards": resumed,
@@ -228,7 +229,7 @@ def _report(plan: Plan, rows: list[Any], resumed: int) -> dict[str, Any]:
 
 
 def _converted_bytes(plan: Plan) -> int:
-    outputs = [output for step in plan.conversions for output in step.outputs(plan.target)]
+    outputs = [output for step in plan.conversions for output in step.outputs()]
     return sum(tensor_bytes(dtype, shape) for _, dtype, shape in outputs)
 
 
@@ -237,13 +238,13 @@ def _finish(plan: Plan, folder: Path, target: Path, report: Mapping[str, Any]) -
     try:
         if plan.indexed:
             names = {name: s.header.path.name for s in plan.shards for name, _, _ in s.outputs}
-            known = json.loads((plan.source / INDEX_NAME).read_bytes()).get("metadata") or {}
+            known = json.loads((plan.source / INDEX).read_bytes()).get("metadata") or {}
             metadata = {**known, "total_size": plan.output_bytes}
             index = {"metadata": metadata, "weight_map": dict(sorted(names.items()))}
-            _write_json(folder / INDEX_NAME, index)
+            _write_json(folder / INDEX, index)
         _write_json(folder / CONFIG_NAME, plan.config)
         _write_json(folder / "requant-report.json", report)
-        skip = {CONFIG_NAME, INDEX_NAME, "requant-report.json"}
+        skip = {CONFIG_NAME, INDEX, "requant-report.json"}
         for path in sorted(plan.source.iterdir()):
             # our own lock lies there when the result grows inside its source
             ours = path == _lock_path(folder)
