@@ -134,6 +134,7 @@ class Walker:
         self._marks: list[Mark] = []
         self._length = 0
         self._kind = "para"
+        self._told = False  # whether the open list item has given its block
         self._group = 0
         self._groups = 0
         self._used: dict[str, int] = {}
@@ -192,7 +193,7 @@ class Walker:
             self._groups += 1
             self._group = self._groups
         elif tag in ("li", "dd", "dt"):
-            self._kind = "item"
+            self._kind, self._told = "item", False
         elif tag in ("figcaption", "caption"):
             self._kind = "caption"
         elif tag == "p" and self._kind != "item":
@@ -200,6 +201,7 @@ class Walker:
         self._children(element, depth)
         self.flush()
         self._kind, self._group = kind, group
+        self._told = kind == "item"
 
     def _children(self, element: Any, depth: int) -> None:
         self.say(element.text or "")
@@ -245,6 +247,8 @@ class Walker:
             self._add(self._kind, text, marks)
 
     def _add(self, kind: str, text: str, marks: tuple[Mark, ...] = ()) -> Block:
+        if kind == "item":
+            kind, self._told = ("para" if self._told else "item"), True
         if kind == "para" and re.match(r"(?i)(figure|fig\.|table|abbildung|tabelle)\s*\d+\s*[:.]", text):
             kind = "caption"
         lead = self.lead or (kind in ("para", "item") and is_headline(text[:24]))

@@ -63,7 +63,10 @@ def _judge(kind: str, at: int, lines: Sequence[Line], labels: Mapping[int, str])
 
 def _parts(line: Line, at: int, labels: Mapping[int, str]) -> list[Printed]:
     """The numbers before (else after) the aggregate, of its unit; empty where some are missing."""
-    rest = [i for i in labels if i != at and not _ANY.search(labels[i])]
+    whole = [i for i in labels if any(pattern.match(labels[i].strip()) for _, pattern in _LABEL)]
+    rest = [i for i in labels if i != at and i not in whole]
+    if any(_ANY.search(labels[i]) and i in line.cells for i in rest):
+        return []
     inside = (
         [i for i in rest if i < at]
         if any(i in line.cells for i in rest if i < at)

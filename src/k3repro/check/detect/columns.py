@@ -69,6 +69,7 @@ WAYS = (
 )
 _FALLS = re.compile(r"(?i)\breduc\w+|\bdecrease\b|\bsavings?\b|\bdrop\b|\bdegradation\b")
 _FALL = Way("1 - b / a", "%", lambda a, b: _ONE - b / a)
+_SHARP = Fraction(1, 25)
 _NEAR = Fraction(1, 10)
 
 
@@ -121,12 +122,18 @@ def _judge(line: Line, lines: Sequence[Line]) -> Iterator[Relation]:
     chosen = [max(fits, key=lambda fit: fit.rank) for fits in found if fits]
     if not chosen:
         return
-    alone = len({(fit.a.index, fit.b.index) for fits in found for fit in fits}) == 1 and DERIVED.search(
-        line.label
+    alone = (
+        len({(fit.a.index, fit.b.index) for fits in found for fit in fits}) == 1
+        and _measured(usable)
+        and DERIVED.search(line.label)
     )
     good, total = sum(len(f.good) for f in chosen), sum(f.total for f in chosen)
     near = good + sum(len(f.near) for f in chosen)
-    enough = near * 2 >= total if alone else good >= 2 and good * 2 >= total
+    if alone:
+        enough = near * 2 >= total if len(usable) == 1 else good * 2 >= total
+    else:
+        sharp = all(_sharp(line.cells[at]) for fit in chosen for at in fit.good)
+        enough = good >= (2 if sharp else 3) and good * 4 >= total * 3 - (len(usable) == 1)
     if not enough and not (alone and total == 1 and _adjacent(chosen[0], line)):
         return
     if _FALLS.search(line.label) and all(fit.way.shape in ("b / a", "a / b") for fit in chosen):
@@ -138,6 +145,16 @@ def _judge(line: Line, lines: Sequence[Line]) -> Iterator[Relation]:
         for at in sorted((*best.good, *best.near, *best.bad)):
             if at in best.good or not any(at in rival.good for rival in rivals):
                 yield from _relation(best, line, at)
+
+
+def _measured(usable: Sequence[tuple[Line, Line]]) -> bool:
+    """Whether the lines that could be compared hold quantities, not bare numbers that may be settings."""
+    return all(n.unit for pair in usable for line in pair for n in line.cells.values())
+
+
+def _sharp(cell: Printed) -> bool:
+    """Whether a cell is printed to 4 % or better, so that it hardly fits by chance."""
+    return bool(cell.ulp <= abs(cell.value) * _SHARP)
 
 
 def _units(line: Line) -> list[str]:

@@ -132,6 +132,10 @@ def _list(blocks: list[Block], sentence: Sentence, number: Printed, noun: str) -
     items = [b for b in following if b.group == group]
     if len(items) > number.value + _LONGER:
         return None
+    after = blocks[items[-1].index + 1 : items[-1].index + 8]
+    goes_on = next((b for b in after if b.kind in ("item", "heading") or b.text.rstrip().endswith(":")), None)
+    if goes_on is not None and goes_on.kind == "item":
+        return None
     nested = any(b.kind == "item" and b.group != group for b in following[: len(items)])
     if nested or any(b.kind == "para" for b in following[: len(items)]):
         return None
@@ -176,7 +180,8 @@ def _inline(sentence: Sentence, number: Printed, noun: str) -> Relation | None:
 def _items(text: str) -> int:
     """How many things `a, b, and c` names; 0 where that is not plain."""
     if not re.search(r"(?i),\s(?:and|or)\s|\s(?:and|or)\s", text) or re.search(
-        r"(?i)\b(?:e\.g|such as|including|etc|from|to|when|that|which|while|because|both|each|using|where)\b",
+        r"(?i)\b(?:e\.g|such as|including|etc|from|to|when|that|which|"
+        r"while|because|both|each|using|where|their|its|other|more)\b",
         text,
     ):
         return 0

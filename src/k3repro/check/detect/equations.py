@@ -37,6 +37,12 @@ def detect(context: Context) -> Iterator[Relation]:
             readings.append(Reckoning(readings[0].formula, bare))
             if not any(n.unit for n in chained):
                 readings.append(Reckoning(readings[0].formula, bare.scaled(result.measure.factor)))
+            if re.search(r"\d[KMBTGkb]", result.text) and not any(
+                re.search(r"\d[KMBTGkb]", n.text) for n in chained
+            ):
+                readings += [
+                    Reckoning(readings[0].formula, bare.scaled(Fraction(10**k))) for k in (3, 6, 9, 12)
+                ]
             says = f"{_said(chained, operators)} = {show(result)}"
             relation = relate("equation", result, chained, readings, says, claimed=result.wide)
             if relation is not None:
