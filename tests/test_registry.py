@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -59,8 +60,11 @@ def test_every_study_names_its_own_package_and_its_folders() -> None:
 
 
 def test_every_registered_thing_loads() -> None:
-    groups = {"studies", "commands", "cells", "probes", "targets"}
-    assert all([*registry.loaded(f"k3repro.{group}")] for group in groups)
+    project = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
+    groups = project["entry-points"]
+    assert {"k3repro.studies", "k3repro.commands", "k3repro.probes", "k3repro.targets"} <= set(groups)
+    for group, names in groups.items():
+        assert set(names) <= {name for name, _ in registry.loaded(group)}
 
 
 def test_what_nobody_registers_says_how_to_install_it() -> None:

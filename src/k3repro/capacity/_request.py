@@ -27,12 +27,6 @@ def state_bytes(model: Model, engine: Engine) -> int:
     return sum(cache.size for cache in cache_layers(model, engine) if cache.kind == "state")
 
 
-def window_bytes(model: Model, engine: Engine, length: int) -> int:
-    """Bytes of sliding-window caches a request of `length` tokens holds on one rank, before paging."""
-    windows = [cache for cache in cache_layers(model, engine) if cache.kind == "window"]
-    return sum(cache.size * min(length, cache.window or length) for cache in windows)
-
-
 def pool_law(model: Model, engine: Engine) -> Law:
     """N = floor(pool x DP / (bytes per token x context)), as the publication states it.
 

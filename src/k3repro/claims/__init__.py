@@ -6,6 +6,7 @@ from k3repro.claims._coverage import Coverage, coverage
 from k3repro.claims._diff import Change, diff_ledgers, diff_sources
 from k3repro.claims._export import export_report
 from k3repro.claims._extract import Draft, Known, draft_ledger, identity_of
+from k3repro.claims._formula import Measure, parse_formula
 from k3repro.claims._ledger import LedgerError, read_ledger, read_ledger_text
 from k3repro.claims._library import Audit, Library, StoreSource
 from k3repro.claims._record import audit_of_claims, seal_audits
@@ -33,6 +34,7 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "Library",
+    "Measure",
     "Numeral",
     "Premise",
     "Relation",
@@ -56,6 +58,7 @@ __all__ = [
     "headline",
     "identity_of",
     "numerals",
+    "parse_formula",
     "read_ledger",
     "read_ledger_text",
     "read_skeleton",

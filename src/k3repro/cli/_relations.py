@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from k3repro.check import Printed, Relation, check_document, read_document
-from k3repro.claims import Known, Source, identity_of
-from k3repro.claims._formula import Measure, parse_formula
+from k3repro.claims import Known, Measure, Source, identity_of, parse_formula
 from k3repro.errors import K3Error
 
 __all__ = ["known_of"]

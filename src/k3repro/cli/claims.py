@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 import sys
@@ -138,7 +137,11 @@ def extract_command(
     k3repro audit claims report.toml --source report.html
     """
     source = read_source(file)
-    known = importlib.import_module("k3repro.cli._relations").known_of(file, source) if relations else {}
+    known = {}
+    if relations:
+        from k3repro.cli._relations import known_of  # late: it loads the readers of any document
+
+        known = known_of(file, source)
     draft = draft_ledger(name or file.stem, source, known)
     for path in (to, skeleton):
         if path is not None and path.exists():
