@@ -14,6 +14,7 @@ from k3repro.store import Artifact, Column, Table, cell_key
 
 __all__ = [
     "CIRCULAR",
+    "FORMULA",
     "HELD_OUT",
     "INDEPENDENT",
     "IN_SAMPLE",
@@ -37,18 +38,22 @@ CIRCULAR = frozenset({IN_SAMPLE, SAME_LAW})
 NOTHING = "nothing"
 """The predictor of what was set to no printed cell: a measurement, or a law without a fitted constant."""
 
+FORMULA = "formula"
+"""The predictor that is the publication's own formula, evaluated by us."""
+
 Cell = tuple[str, str, str, str]
 """(name@subject of a transcription, table, key joined by /, column)."""
 
 RELATION_TABLE = Table(
     "relation",
     (
-        Column("predictor", "VARCHAR", doc="what predicts: `twin`; `nothing` is what was set to no cell"),
+        Column("predictor", "VARCHAR", doc="`twin`; `nothing`: set to no cell; `formula`: the printed one"),
         Column("source", "VARCHAR", doc="name@subject of the transcription"),
         Column("table", "VARCHAR"),
         Column("key", "VARCHAR", doc="values of the table's key, joined by /"),
         Column("column", "VARCHAR"),
         Column("relation", "VARCHAR"),
+        Column("circular", "BOOL", doc="in-sample or same-law: a difference says nothing"),
         Column("follows", "VARCHAR", doc="printed cells it repeats or follows from; NULL: stands alone"),
         Column("counts", "BOOL", doc="is evidence of its own: neither circular nor a repeat of another cell"),
     ),
@@ -99,17 +104,20 @@ def relation_rows(
     arithmetic = {item.cell: item.of for item in follows}
     cells = [cell for artifact in printed for cell in cells_of(artifact)]
     rows = []
-    for predictor, known in {NOTHING: (), **used}.items():
+    for predictor, known in {NOTHING: (), FORMULA: (), **used}.items():
         taken = set(known)
         for cell in cells:
             of = arithmetic.get(cell, ())
             relation = relation_of(
-                fitted=bool(taken), used=cell in taken, one_law=bool(of) and taken.issuperset(of)
+                fitted=bool(taken),
+                used=cell in taken,
+                one_law=predictor == FORMULA or (bool(of) and taken.issuperset(of)),
             )
             rows.append(
                 {
                     "predictor": predictor, "source": cell[0], "table": cell[1], "key": cell[2],
-                    "column": cell[3], "relation": relation, "follows": _said(of),
+                    "column": cell[3], "relation": relation, "circular": relation in CIRCULAR,
+                    "follows": _said(of),
                     "counts": relation not in CIRCULAR and not of,
                 }
             )  # fmt: skip

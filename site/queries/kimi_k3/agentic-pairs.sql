@@ -14,17 +14,17 @@ WITH twin AS (
   LATERAL (VALUES ('first token p50', r.ttft_p50_s), ('between tokens p50', r.itl_p50_s * 1000),
            ('active rate', r.active_tokens_per_s)) AS u(quantity, number)
 ), printed AS (
-  SELECT p.seal, p.platform, p.profile, p.concurrency, u.quantity, u.unit, u.number
+  SELECT p.seal, p.platform, p.profile, p.concurrency, u.quantity, u.unit, u.number, u.printed_column
   FROM published_agentic_replays AS p,
-  LATERAL (VALUES ('first token p50', 's', p.ttft_p50_s), ('between tokens p50', 'ms', p.itl_p50_ms),
-           ('active rate', 'tokens/s', p.active_tokens_per_s)) AS u(quantity, unit, number)
+  LATERAL (VALUES ('first token p50', 's', p.ttft_p50_s, 'ttft_p50_s'), ('between tokens p50', 'ms', p.itl_p50_ms, 'itl_p50_ms'),
+           ('active rate', 'tokens/s', p.active_tokens_per_s, 'active_tokens_per_s')) AS u(quantity, unit, number, printed_column)
 )
 SELECT [p.seal, t.seal] AS seal, p.seal AS printed_seal, t.seal AS twin_seal, upper(p.platform) AS platform,
        p.profile AS corpus, p.concurrency, p.quantity, p.unit, p.number AS printed, t.number AS twin,
-       CASE WHEN NOT (p.quantity = 'between tokens p50' AND p.concurrency = 1) THEN t.number / p.number - 1 END
+       CASE WHEN NOT circular_of('twin', 'replays', concat_ws('/', p.platform, p.profile, p.concurrency), p.printed_column) THEN t.number / p.number - 1 END
          AS relative_difference,
        t.completed AS n_requests, (SELECT serves FROM artifacts AS s WHERE s.seal = t.seal) AS n_serves,
-       CASE WHEN p.quantity = 'between tokens p50' AND p.concurrency = 1 THEN 'same-law' ELSE 'held-out' END AS relation
+       relation_of('twin', 'replays', concat_ws('/', p.platform, p.profile, p.concurrency), p.printed_column) AS relation
 FROM printed AS p
 JOIN twin AS t ON t.subject = 'twin:' || p.platform AND t.corpus = p.profile AND t.concurrency = p.concurrency
   AND t.quantity = p.quantity

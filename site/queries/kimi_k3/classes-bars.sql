@@ -21,5 +21,6 @@ SELECT seal, class, upper(regexp_extract(subject, 'twin:([a-z0-9]+)', 1)) AS pla
        NULL AS relation, CAST(n_requests AS BIGINT) AS n_requests, isl, class || ', twin' AS label
 FROM twin
 UNION ALL
-SELECT seal, class, upper(platform), 'printed', out_tokens_per_s, total_tokens_per_s, 'held-out', NULL, isl, class || ', printed' FROM published_decode_classes
+SELECT seal, class, upper(platform), 'printed', out_tokens_per_s, total_tokens_per_s,
+       relation_of('twin', 'classes', concat_ws('/', class, platform), 'out_tokens_per_s'), NULL, isl, class || ', printed' FROM published_decode_classes
 ORDER BY isl, platform, source

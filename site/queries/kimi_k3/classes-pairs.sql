@@ -12,7 +12,7 @@
 SELECT [p.seal, t.seal] AS seal, p.seal AS printed_seal, t.seal AS twin_seal, upper(p.platform) AS platform, p.class,
        p.concurrency, p.out_tokens_per_s AS printed_out, t.out_tokens_per_s AS twin_out,
        p.total_tokens_per_s AS printed_total, t.total_tokens_per_s AS twin_total,
-       t.out_tokens_per_s / p.out_tokens_per_s - 1 AS relative_difference, t.n_requests, b.n_serves, 'held-out' AS relation
+       t.out_tokens_per_s / p.out_tokens_per_s - 1 AS relative_difference, t.n_requests, b.n_serves, relation_of('twin', 'classes', concat_ws('/', p.class, p.platform), 'out_tokens_per_s') AS relation
 FROM published_decode_classes AS p
 JOIN best_run AS b ON b.probe = 'classes' AND b.subject = 'twin:' || p.platform
 JOIN rung_rate AS t ON t.seal = b.seal AND (t.isl, t.osl, t.concurrency) = (p.isl, p.osl, p.concurrency)

@@ -10,6 +10,7 @@ SELECT r.seal, 'twin' AS source, b.platform, b.setting, r.concurrency, r.wall_s 
 FROM best_run AS b JOIN rung_rate AS r ON r.seal = b.seal JOIN rung_rate AS f ON f.seal = b.seal AND f.concurrency = 1
 WHERE b.probe = 'envelope' AND b.plain_twin
 UNION ALL
-SELECT seal, 'printed', upper(platform), 'as shipped', concurrency, value, 'held-out', NULL
+SELECT seal, 'printed', upper(platform), 'as shipped', concurrency, value,
+       relation_of('twin', 'envelope', concat_ws('/', platform, concurrency, quantity), 'value'), NULL
 FROM published_decode_envelope WHERE quantity = 'wall_over_floor'
 ORDER BY source, platform, setting, concurrency

@@ -6,8 +6,7 @@
 -- column place: {label = "printed where", hide = true}
 -- column n_requests: {hide = true}
 -- column n_serves: {hide = true}
--- The walls at one request follow from the printed fit, which the twin was set to: in-sample. The other figures were
--- not used to set it (see platforms.toml of the twin: the fit, Table 3 up to 128 in flight, one cell of Table 4).
+-- A wall at one request is a point of the printed fit, which the twin was set to.
 WITH twin AS (
   SELECT r.seal, r.subject, r.concurrency, r.n_requests, b.n_serves, u.quantity, u.number
   FROM best_run AS b JOIN rung_rate AS r ON r.seal = b.seal JOIN rung_rate AS f ON f.seal = b.seal AND f.concurrency = 1,
@@ -17,8 +16,9 @@ WITH twin AS (
 )
 SELECT [p.seal, t.seal] AS seal, p.seal AS printed_seal, t.seal AS twin_seal, upper(p.platform) AS platform,
        p.concurrency, replace(p.quantity, '_', ' ') AS quantity, p.unit, p.value AS printed, t.number AS twin,
-       CASE WHEN p.quantity <> 'wall' THEN t.number / p.value - 1 END AS relative_difference,
-       p.place, t.n_requests, t.n_serves, CASE WHEN p.quantity = 'wall' THEN 'in-sample' ELSE 'held-out' END AS relation
+       CASE WHEN NOT circular_of('twin', 'envelope', concat_ws('/', p.platform, p.concurrency, p.quantity), 'value')
+         THEN t.number / p.value - 1 END AS relative_difference,
+       p.place, t.n_requests, t.n_serves, relation_of('twin', 'envelope', concat_ws('/', p.platform, p.concurrency, p.quantity), 'value') AS relation
 FROM published_decode_envelope AS p
 JOIN twin AS t ON t.subject = 'twin:' || p.platform AND t.concurrency = p.concurrency AND t.quantity = p.quantity
 ORDER BY p.platform DESC, p.concurrency, p.quantity

@@ -11,4 +11,4 @@
 SELECT seal, upper(platform) AS platform, source, cell, regime, quantity, unit, printed, simulated, error,
        implied_output, asked_output,
        CASE WHEN contradicted IS NULL THEN NULL ELSE 'yes' END AS contradicted, why, relation
-FROM twin_fidelity_cells WHERE relation = 'held-out' ORDER BY source, platform DESC, cell, quantity
+FROM twin_fidelity_cells WHERE error IS NOT NULL OR simulated IS NULL ORDER BY source, platform DESC, cell, quantity

@@ -10,7 +10,7 @@
 -- The printed law is computed from the printed pool and bytes per token, as the publication does: same-law.
 SELECT [p.seal, n.seal, c.seal] AS seal, p.seal AS printed_seal, [n.seal, c.seal] AS our_seal, upper(p.platform) AS platform,
        p.context_tokens, p.n_max AS published, c.by_label AS by_pool, n.block AS by_blocks, n.slots, n.effective AS fits,
-       n.binds, 'same-law' AS relation
+       n.binds, relation_by(false, false, true) AS relation
 FROM published_capacity_grid AS p
 JOIN capacity_law_n_max AS n ON n.platform = p.platform AND n.context_tokens = p.context_tokens AND NOT n.prefix_caching
 JOIN publication_check_verdicts AS c

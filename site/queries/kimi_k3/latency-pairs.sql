@@ -15,7 +15,7 @@ SELECT [p.seal, t.seal] AS seal, p.seal AS printed_seal, t.seal AS twin_seal, up
        p.concurrency, t.n_requests, p.ttft_p50_s AS printed_ttft_p50_s, t.ttft_p50_s AS twin_ttft_p50_s,
        t.ttft_p90_s AS twin_ttft_p90_s, p.ttft_p99_s AS printed_ttft_p99_s, p.tpot_ms AS printed_tpot_ms,
        t.tpot_ms AS twin_tpot_ms, p.out_tokens_per_s AS printed_rate, x.out_tokens_per_s AS twin_rate,
-       b.n_serves, 'in-sample' AS relation
+       b.n_serves, relation_of('twin', 'latency', concat_ws('/', p.platform, p.concurrency), 'ttft_p50_s') AS relation
 FROM published_decode_latency AS p
 JOIN best_run AS b ON b.probe = 'latency' AND b.subject = 'twin:' || p.platform
 JOIN rung_latency AS t ON t.seal = b.seal AND t.concurrency = p.concurrency

@@ -8,5 +8,5 @@
 SELECT t.seal, 'twin' AS source, b.platform, t.concurrency, t.tpot_ms, NULL AS relation, t.n_requests
 FROM best_run AS b JOIN rung_latency AS t ON t.seal = b.seal WHERE b.probe = 'latency' AND b.plain_twin
 UNION ALL
-SELECT seal, 'printed', upper(platform), concurrency, tpot_ms, 'in-sample', NULL FROM published_decode_latency
+SELECT seal, 'printed', upper(platform), concurrency, tpot_ms, relation_of('twin', 'latency', concat_ws('/', platform, concurrency), 'tpot_ms'), NULL FROM published_decode_latency
 ORDER BY source, platform, concurrency

@@ -24,9 +24,9 @@ SELECT t.seal, 'twin' AS source, upper(regexp_extract(t.subject, 'twin:([a-z0-9]
 FROM timed AS t, LATERAL (VALUES ('first token', t.ttft, 's'), ('total rate', t.rate, 'tokens/s')) AS u(quantity, value, unit)
 WHERE u.value IS NOT NULL
 UNION ALL
-SELECT seal, 'printed', upper(platform), isl, concurrency, 'first token', ttft_min * 60, 's', NULL, 'held-out'
+SELECT seal, 'printed', upper(platform), isl, concurrency, 'first token', ttft_min * 60, 's', NULL, relation_of('twin', 'waves', wave, 'ttft_min')
 FROM published_memory_waves WHERE ttft_min IS NOT NULL
 UNION ALL
-SELECT w.seal, 'printed', upper(w.platform), w.isl, w.concurrency, 'total rate', w.concurrency * (w.isl + w.osl) / (w.wall_min * 60), 'tokens/s', NULL, 'held-out'
+SELECT w.seal, 'printed', upper(w.platform), w.isl, w.concurrency, 'total rate', w.concurrency * (w.isl + w.osl) / (w.wall_min * 60), 'tokens/s', NULL, relation_of('twin', 'waves', w.wave, 'wall_min')
 FROM published_memory_waves AS w WHERE w.wall_min IS NOT NULL
 ORDER BY quantity, source, platform, context, concurrency

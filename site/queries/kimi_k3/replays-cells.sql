@@ -11,8 +11,8 @@ SELECT [r.seal, f.seal, w.seal] AS seal, r.seal AS printed_seal, f.seal AS twin_
        upper(r.platform) AS platform, r.profile, r.concurrency,
        CASE f.quantity WHEN 'ttft_p50_s' THEN 'TTFT' WHEN 'itl_p50_ms' THEN 'ITL' ELSE 'active rate' END AS quantity, f.unit,
        f.printed AS published, CASE f.quantity WHEN 'itl_p50_ms' THEN w.k_ms_per_token END AS predicted, f.simulated AS run,
-       CASE WHEN f.quantity = 'itl_p50_ms' AND r.concurrency = 1 THEN NULL ELSE f.error END AS difference, r.requests AS n_printed,
-       CASE WHEN f.quantity = 'itl_p50_ms' AND r.concurrency = 1 THEN 'same-law' ELSE f.relation END AS relation
+       CASE WHEN NOT circular_of('twin', 'replays', concat_ws('/', r.platform, r.profile, r.concurrency), f.quantity) THEN f.error END AS difference, r.requests AS n_printed,
+       relation_of('twin', 'replays', concat_ws('/', r.platform, r.profile, r.concurrency), f.quantity) AS relation
 FROM published_agentic_replays AS r
 JOIN twin_fidelity_cells AS f
   ON f.platform = r.platform AND f.cell = r.profile || ', con ' || CAST(r.concurrency AS VARCHAR) AND f.quantity IN ('ttft_p50_s', 'itl_p50_ms', 'active_tokens_per_s')

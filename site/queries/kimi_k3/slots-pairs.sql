@@ -15,10 +15,10 @@ WITH twin AS (
 )
 SELECT [p.seal, t.seal] AS seal, p.seal AS printed_seal, t.seal AS twin_seal, 'MI300X' AS platform,
        p.max_num_seqs, p.concurrency, p.out_tokens_per_s AS printed_rate, t.rate AS twin_rate,
-       CASE WHEN NOT (p.concurrency = 32 AND p.max_num_seqs = 8) THEN t.rate / p.out_tokens_per_s - 1 END
+       CASE WHEN NOT circular_of('twin', 'slots', concat_ws('/', p.concurrency, p.max_num_seqs), 'out_tokens_per_s') THEN t.rate / p.out_tokens_per_s - 1 END
          AS relative_difference,
        t.n_requests, t.n_serves,
-       CASE WHEN p.concurrency = 32 AND p.max_num_seqs = 8 THEN 'in-sample' ELSE 'held-out' END AS relation
+       relation_of('twin', 'slots', concat_ws('/', p.concurrency, p.max_num_seqs), 'out_tokens_per_s') AS relation
 FROM published_decode_slots AS p
 JOIN twin AS t ON t.max_num_seqs = p.max_num_seqs AND t.concurrency = p.concurrency
 ORDER BY p.max_num_seqs, p.concurrency

@@ -10,7 +10,7 @@
 -- empty: the fidelity table has not run
 WITH held AS (
   SELECT seal, source, cell, platform, printed, simulated, error, relation, count(*) OVER () AS cells
-  FROM twin_fidelity_cells WHERE relation = 'held-out' AND error IS NOT NULL
+  FROM twin_fidelity_cells WHERE error IS NOT NULL
 ), ranked AS (
   SELECT *, row_number() OVER (ORDER BY abs(error), source, cell) AS nearest, row_number() OVER (ORDER BY abs(error) DESC, source, cell) AS farthest FROM held
 )

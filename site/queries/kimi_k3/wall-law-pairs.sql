@@ -21,7 +21,7 @@ SELECT [p.seal, f.seal] AS seal, p.seal AS printed_seal, f.seal AS twin_seal, up
        p.c0_s AS printed_c0_s, f.c0_s AS twin_c0_s, f.c0_low_s AS twin_c0_low_s, f.c0_high_s AS twin_c0_high_s,
        p.k_ms_per_token AS printed_k_ms, 1000 * f.k_s_per_token AS twin_k_ms,
        1000 * f.k_low_s_per_token AS twin_k_low_ms, 1000 * f.k_high_s_per_token AS twin_k_high_ms,
-       f.n, CAST(json_extract(a.parameters, '$.confidence') AS DOUBLE) AS confidence, a.serves AS n_serves, 'in-sample' AS relation
+       f.n, CAST(json_extract(a.parameters, '$.confidence') AS DOUBLE) AS confidence, a.serves AS n_serves, relation_of('twin', 'wall_law', p.platform, 'k_s_per_token') AS relation
 FROM published_decode_wall_law AS p
 JOIN wall_law_fit AS f ON f.subject = 'twin:' || p.platform AND f.platform = p.platform AND f.selection = 'all'
   AND f.seal IN (SELECT seal FROM chosen)

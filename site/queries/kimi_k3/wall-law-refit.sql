@@ -27,7 +27,7 @@ SELECT [p.seal, f.seal] AS seal, p.seal AS printed_seal, f.seal AS our_seal, upp
        f.k_high_s_per_token AS our_k_high_s, f.k_s_per_token - p.k_s_per_token AS k_difference_s, f.r2,
        p.c0_s BETWEEN f.c0_low_s AND f.c0_high_s
          AND p.k_s_per_token BETWEEN f.k_low_s_per_token AND f.k_high_s_per_token AS inside,
-       'independent' AS relation
+       relation_by(false, false, false) AS relation
 FROM earlier_report_fits AS p
 JOIN wall_law_fit AS f
   ON f.subject = p.subject AND f.platform = p.platform

@@ -13,6 +13,7 @@ WITH chosen AS (
 )
 SELECT [seal] AS seal, 'twin, each request' AS source, upper(platform) AS platform, osl, wall_s, NULL AS relation FROM points
 UNION ALL
-SELECT DISTINCT [w.seal, p.seal], 'printed line', upper(w.platform), p.osl, w.c0_s + w.k_s_per_token * p.osl, 'in-sample'
+SELECT DISTINCT [w.seal, p.seal], 'printed line', upper(w.platform), p.osl, w.c0_s + w.k_s_per_token * p.osl,
+       relation_of('twin', 'wall_law', w.platform, 'k_s_per_token')
 FROM published_decode_wall_law AS w JOIN points AS p ON p.platform = w.platform
 ORDER BY source, platform, osl, wall_s

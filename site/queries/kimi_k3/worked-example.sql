@@ -16,7 +16,7 @@ WITH ours AS (
   WHERE c.quantity = 'context'
 )
 SELECT [s.seal, o.seal] AS seal, s.seal AS printed_seal, o.seal AS our_seal, upper(s.platform) AS platform, s.step, s.printed,
-       o.printed AS published, o.by_label AS predicted, o.other AS by_blocks, o.unit, o.verdict, 'same-law' AS relation
+       o.printed AS published, o.by_label AS predicted, o.other AS by_blocks, o.unit, o.verdict, relation_by(false, false, true) AS relation
 FROM steps AS s
 JOIN ours AS o ON starts_with(o.item, s.item) AND contains(o.item, s.platform)
 ORDER BY s.position, platform DESC

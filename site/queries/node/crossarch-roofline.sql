@@ -6,5 +6,5 @@
 -- column overlap: {label = "bound, overlapped", unit = "tokens/s", format = ".0f"}
 -- column serial: {label = "bound, one after the other", unit = "tokens/s", format = ".0f"}
 -- column overlap_over_published: {label = "overlapped over published", unit = "x", format = ".2f", difference = true}
-SELECT seal, model, replace(replace(series, model || '/', ''), 'validation', 'quick mode') AS ladder, series, concurrency, lengths, in_flight, published, overlap, serial, CASE WHEN relation = 'independent' OR relation = 'held-out' THEN overlap_over_published END AS overlap_over_published, relation
+SELECT seal, model, replace(replace(series, model || '/', ''), 'validation', 'quick mode') AS ladder, series, concurrency, lengths, in_flight, published, overlap, serial, CASE WHEN lengths = 'stated' THEN overlap_over_published END AS overlap_over_published, relation
 FROM roofline_cells WHERE subject = 'mi325x-cookbook' ORDER BY series, concurrency, lengths

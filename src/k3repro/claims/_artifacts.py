@@ -13,6 +13,7 @@ from k3repro.claims._compare import Outcome, compare
 from k3repro.claims._ledger import LedgerError
 from k3repro.errors import K3Error
 from k3repro.printed import Span
+from k3repro.relation import CIRCULAR
 
 __all__ = ["ArtifactSource", "backer"]
 
@@ -88,7 +89,7 @@ def _backing(claim: Claim, binding: Binding, row: Mapping[str, Any]) -> Backing:
     outcome = compare(allowed, "=", Span.point(value * claim.unit.factor))
     seals = row.get("seal", ())
     tier = str(row.get("tier", "unverified"))
-    told = tier == "measured" or binding.relation in ("held-out", "independent")
+    told = tier == "measured" or binding.relation not in CIRCULAR
     return Backing(
         tier,
         value,

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from k3repro.claims._formula import Formula, Measure
 from k3repro.printed import MULTIPLIERS, NUMBER_WORDS, Span, Unit, claimed_span, decimals_of, value_of
+from k3repro.relation import IN_SAMPLE
 
 __all__ = ["KINDS", "Binding", "Claim", "Ledger", "Premise", "Relation", "Rule"]
 
@@ -49,7 +50,7 @@ class Binding:
 
     query: str
     artifact: str = ""
-    relation: str = "in-sample"
+    relation: str = IN_SAMPLE
     parameters: Mapping[str, str] = field(default_factory=dict)
     tolerance: Fraction = Fraction(0)
     tolerance_from: str = ""

@@ -21,7 +21,7 @@ from k3repro.claims._formula import parse_formula
 from k3repro.claims._rules import RULES
 from k3repro.errors import InputError, K3Error
 from k3repro.printed import DIMENSIONLESS, HEDGES, Unit, numerals, parse_unit
-from k3repro.relation import RELATIONS
+from k3repro.relation import IN_SAMPLE, RELATIONS
 
 __all__ = ["LedgerError", "read_ledger", "read_ledger_text"]
 
@@ -271,7 +271,7 @@ class _Reader:
             raise _fail(
                 "has a tolerance without tolerance_from", where, "Say where the tolerance comes from."
             )
-        relation = data.get("relation", "in-sample")
+        relation = data.get("relation", IN_SAMPLE)
         if relation not in RELATIONS:
             raise _fail(f"has the unknown relation {relation!r}", where, f"Known: {', '.join(RELATIONS)}.")
         return Binding(

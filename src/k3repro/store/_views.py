@@ -21,6 +21,10 @@ _REQUESTS = {
     "prompt_tokens": "BIGINT", "completion_tokens": "BIGINT", "events": "BIGINT",
 }  # fmt: skip
 _NAMES = {"prompt_tokens_target": "isl", "output_tokens_target": "osl"}
+_NO_RELATION = (
+    '(SELECT NULL AS predictor, NULL AS "table", NULL AS key, NULL AS "column", NULL AS relation,'
+    " NULL AS circular WHERE false)"
+)
 _FIXED = {"seal": "VARCHAR", "subject": "VARCHAR", "tier": "VARCHAR", "run_id": "VARCHAR"}
 
 
@@ -40,7 +44,8 @@ def make_views(connection: duckdb.DuckDBPyConnection) -> None:
     text = views_text()
     for table, columns in (("rungs", _RUNGS), ("requests", _REQUESTS)):
         text = text.replace(f"{{{table}}}", _union(connection, table, columns))
-    connection.execute(text)
+    known = connection.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'relation'").fetchone()
+    connection.execute(text.replace("{relations}", "relation" if known else _NO_RELATION))
 
 
 def _union(connection: duckdb.DuckDBPyConnection, table: str, columns: dict[str, str]) -> str:

@@ -34,3 +34,16 @@ SELECT g.probe, r.seal, r.subject, g.concurrency, g.isl, g.osl, count(*) AS n_re
        sum(done_ns - first_token_ns) / 1e6 / nullif(sum(r.completion_tokens - 1), 0) AS tpot_ms
 FROM all_requests AS r JOIN all_rungs AS g ON g.probe = r.probe AND g.seal = r.seal AND g.rung = r.wave
 WHERE g.measured AND g.valid GROUP BY g.probe, r.seal, r.subject, g.concurrency, g.isl, g.osl;
+
+-- The relation of a printed cell to what predicts it, as the artifact `relation` has it (k3repro.relation); and the same
+-- from facts, where there is no such artifact: fitted to printed numbers at all, to this one, by one law with it.
+CREATE OR REPLACE MACRO relation_of(predicted_by, part, cell, quantity) AS (
+  SELECT any_value(r.relation) FROM {relations} AS r
+  WHERE r.predictor = predicted_by AND r."table" = part AND r.key = cell AND r."column" = quantity
+);
+CREATE OR REPLACE MACRO circular_of(predicted_by, part, cell, quantity) AS (
+  SELECT any_value(r.circular) FROM {relations} AS r
+  WHERE r.predictor = predicted_by AND r."table" = part AND r.key = cell AND r."column" = quantity
+);
+CREATE OR REPLACE MACRO relation_by(fitted, used, one_law) AS
+  CASE WHEN used THEN 'in-sample' WHEN one_law THEN 'same-law' WHEN fitted THEN 'held-out' ELSE 'independent' END;

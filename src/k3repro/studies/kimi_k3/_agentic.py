@@ -8,7 +8,6 @@ from typing import Any
 from k3repro.store import Artifact
 from k3repro.studies.kimi_k3._cells import cell_row
 from k3repro.studies.kimi_k3._replays import WINDOW_NS, Figures, replay_figures
-from k3repro.studies.kimi_k3.calibration import REPLAY_CELL
 from k3repro.twin import Platform
 from k3repro.twin.waves import Session, replay, simulate_wave
 
@@ -36,12 +35,10 @@ def replay_cells(specs: Mapping[str, Platform], agentic: Artifact) -> Iterator[d
             ("active_tokens_per_s", "tokens/s"),
         ):
             known = found.get(quantity)
-            fitted = (row["profile"], row["concurrency"]) == REPLAY_CELL and quantity == "itl_p50_ms"
             yield cell_row(
                 row["platform"], "Table 7", f"{row['profile']}, con {row['concurrency']}", quantity,
                 "agentic, short" if row["profile"] == "small" else "agentic, long context", unit,
-                row[quantity], known, "in-sample" if fitted else "held-out",
-                None if known is not None else _UNKNOWN,
+                row[quantity], known, None if known is not None else _UNKNOWN,
                 isl=isl, concurrency=row["concurrency"], draws=(least.get(quantity), most.get(quantity)),
             )  # fmt: skip
 

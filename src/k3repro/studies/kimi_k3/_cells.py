@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from k3repro.store import Artifact
-from k3repro.studies.kimi_k3.calibration import ISL, OSL, QUANTITIES, SLOT_CELL, WAVE_CELL
+from k3repro.studies.kimi_k3.calibration import ISL, OSL, QUANTITIES
 from k3repro.twin import Platform
 from k3repro.twin.waves import simulate_wave
 from k3repro.units import quantile
@@ -18,14 +18,14 @@ Cell = dict[str, Any]
 
 def cell_row(
     platform: str, source: str, cell: str, quantity: str, regime: str, unit: str, printed: float,
-    simulated: float | None, relation: str = "held-out", why: str | None = None, *,
+    simulated: float | None, why: str | None = None, *,
     isl: int | None = None, concurrency: int | None = None,
     draws: tuple[float | None, float | None] = (None, None),
 ) -> Cell:  # fmt: skip
     """One row of the table of cells, before it is judged; `draws` are the least and most of several."""
     return {
         "platform": platform, "source": source, "cell": cell, "quantity": quantity, "regime": regime,
-        "unit": unit, "printed": printed, "simulated": simulated, "relation": relation, "why": why,
+        "unit": unit, "printed": printed, "simulated": simulated, "why": why,
         "asked_output": None, "implied_output": None, "isl": isl, "concurrency": concurrency,
         "least_draw": draws[0], "most_draw": draws[1],
     }  # fmt: skip
@@ -44,7 +44,7 @@ def latency(spec: Platform, decode: Artifact) -> Iterator[Cell]:
         for quantity, (unit, take) in QUANTITIES.items():
             yield cell_row(
                 row["platform"], "Table 3", f"con {row['concurrency']}", quantity,
-                regime_of(row["concurrency"], spec.slots), unit, row[quantity], take(wave), "in-sample",
+                regime_of(row["concurrency"], spec.slots), unit, row[quantity], take(wave),
                 isl=ISL, concurrency=row["concurrency"],
             )  # fmt: skip
 
@@ -58,7 +58,7 @@ def slots(spec: Platform, decode: Artifact) -> Iterator[Cell]:
         yield cell_row(
             "mi300x", "Table 4", f"con {key[0]}, MAX_NUM_SEQS {key[1]}", "out_tokens_per_s",
             regime_of(key[0], chosen.slots), "tokens/s", row["out_tokens_per_s"], wave.tokens_per_s,
-            "in-sample" if key == SLOT_CELL else "held-out", isl=ISL, concurrency=key[0],
+            isl=ISL, concurrency=key[0],
         )  # fmt: skip
 
 
@@ -110,9 +110,8 @@ def long_waves(specs: Mapping[str, Platform], memory: Artifact) -> Iterator[Cell
         first = quantile([time / 1e9 for time in wave.first_ns], 0.5)
         for quantity, seconds in (("wall_min", wave.wall_s), ("ttft_min", first)):
             if row[quantity] is not None:
-                fitted = (row["platform"], row["wave"]) == WAVE_CELL and quantity == "wall_min"
                 yield cell_row(
                     row["platform"], "Long waves, in the text", row["wave"], quantity, "long context", "min",
-                    row[quantity], seconds / 60, "in-sample" if fitted else "held-out",
+                    row[quantity], seconds / 60,
                     isl=row["isl"], concurrency=row["concurrency"],
                 )  # fmt: skip

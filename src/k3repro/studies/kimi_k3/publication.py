@@ -16,6 +16,7 @@ from k3repro.budget.sealed import Specs, specs_of
 from k3repro.capacity import Engine, block_law, state_bytes, token_bytes
 from k3repro.capacity.derive import engine_of
 from k3repro.errors import InputError
+from k3repro.relation import relation_of
 from k3repro.spec import Layout, Model, Platform
 from k3repro.store import Artifact, Column, Schema, Table, derivation
 from k3repro.units import GIB, round_decimal
@@ -279,9 +280,8 @@ def _row(
 
 def _relation(topic: str, item: str) -> str:
     """Version and prefix caching were chosen by the token counts; budget terms and N_max share a formula."""
-    if item.startswith("KV tokens"):
-        return "in-sample"
-    return "independent" if topic in ("checkpoint", "capacity") else "same-law"
+    used = item.startswith("KV tokens")
+    return relation_of(fitted=used, used=used, one_law=topic not in ("checkpoint", "capacity"))
 
 
 def _figure(facts: Facts, row: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from k3repro.errors import InputError
+from k3repro.relation import relation_of
 from k3repro.spec import load_layout
 from k3repro.store import Artifact, Column, Schema, Store, Table, derivation
 from k3repro.twin import platform
@@ -203,7 +204,7 @@ def _cells(
         return
     level = None if why else _simulate(series, row, variant, known)
     in_sample = variant == FACTOR and (row["series"], row["concurrency"]) in calibrated
-    relation = "in-sample" if in_sample else "held-out" if variant == FACTOR else "independent"
+    relation = relation_of(fitted=variant == FACTOR, used=in_sample)
     layout = load_layout(series["layout"])
     common = {
         "series": row["series"], "concurrency": row["concurrency"], "variant": variant,

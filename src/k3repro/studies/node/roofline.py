@@ -14,6 +14,7 @@ from typing import Annotated, Any
 from k3repro.budget.sealed import Specs, seal_spec, specs_of
 from k3repro.capacity import ROOFLINES, Serving, Throughput, bound_law, find_knee, rank, serving_of
 from k3repro.errors import InputError
+from k3repro.relation import relation_of
 from k3repro.spec import load_layout
 from k3repro.store import Artifact, Col, Column, Row, Rows, Schema, Store, Table, derivation
 
@@ -147,11 +148,11 @@ def _serving(specs: Specs, name: str) -> Serving:
 def _cells(
     series: Read, row: Read, servings: Mapping[str, Serving], read: _Reading
 ) -> Iterator[dict[str, Any]]:
-    shapes: list[tuple[str, str, tuple[float, float, float] | None]] = [
-        ("stated", "independent", _stated(series, row["concurrency"])),
-        ("inferred", "in-sample", read.shape(series, row["concurrency"])),
+    shapes: list[tuple[str, bool, tuple[float, float, float] | None]] = [
+        ("stated", False, _stated(series, row["concurrency"])),
+        ("inferred", True, read.shape(series, row["concurrency"])),
     ]
-    for lengths, relation, shape in shapes:
+    for lengths, read_off, shape in shapes:
         if shape is None:
             continue
         isl, osl, flying = shape
@@ -160,7 +161,8 @@ def _cells(
         yield {
             "series": row["series"], "concurrency": row["concurrency"], "lengths": lengths,
             "model": series["model"], "mode": series["mode"], "tokens": series["tokens"],
-            "relation": relation, "isl": isl, "osl": osl, "in_flight": flying, "published": published,
+            "relation": relation_of(fitted=read_off, used=read_off), "isl": isl, "osl": osl,
+            "in_flight": flying, "published": published,
             **rates, **{f"{kind}_over_published": rate / published for kind, rate in rates.items()},
         }  # fmt: skip
 
