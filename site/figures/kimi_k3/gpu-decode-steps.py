@@ -6,6 +6,8 @@ from typing import Any
 
 import altair as alt
 
+from k3repro.relation import INDEPENDENT
+
 
 def figure(rows: list[dict[str, Any]]) -> alt.LayerChart:
     """Lines for what was measured, filled marks for printed rows."""
@@ -25,7 +27,7 @@ def figure(rows: list[dict[str, Any]]) -> alt.LayerChart:
         color=alt.Color("source:N", title="From"),
         tooltip=["source:N", "context:Q", "gap_ms:Q"],
     )
-    printed = alt.FieldEqualPredicate(field="relation", equal="independent")
+    printed = alt.FieldEqualPredicate(field="relation", equal=INDEPENDENT)
     lines = (
         base.transform_filter({"not": printed})
         .mark_line(point=True)
