@@ -38,7 +38,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _MODEL = click.option(
     "--model", default="kimi-k3", show_default=True, help="Model, spec .toml or config.json."
 )
-_PLATFORM = click.option("--platform", required=True, help="mi300x, mi325x, mi355x or a spec .toml.")
+_PLATFORM = click.option("--platform", required=True, help="mi300x, h200, b300, ... or a spec .toml.")
 _CONTEXTS = (1280, 50_000, 100_000, 200_000, 300_000, 512_000)
 
 
@@ -73,11 +73,14 @@ def nmax(model: str, platform: str, context: int, as_json: bool, **given: Any) -
     launch = resolve(model, platform, **given)
     answer = _fits(launch, context)
     other = _other_mode(launch, context)
+    refusals = launch.refusals(need_pool(launch))
     result = answer.as_dict() | {"launch": launch.as_dict(), "with_prefix_caching_changed": other}
     if as_json:
-        emit(result)
+        emit(result | {"refusals": list(refusals)})
         return
     _show_nmax(launch, answer, other)
+    for refusal in refusals:
+        click.echo(f"the engine would not start: {refusal}")
 
 
 def _fits(launch: Launch, context: int) -> NMax:

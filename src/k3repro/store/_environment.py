@@ -15,7 +15,7 @@ from k3repro import __version__
 # Only these variables enter an artifact; everything else in the environment may be a secret.
 ALLOWED_VARIABLES = ("LANG", "LC_ALL", "PYTHONHASHSEED", "TZ")
 ALLOWED_PREFIXES = ("VLLM_", "NCCL_", "RCCL_", "HIP_VISIBLE", "ROCR_VISIBLE", "UCX_", "OMP_")
-_PACKAGES = ("aiohttp", "duckdb", "httptools", "numpy")
+_PACKAGES = ("duckdb", "httptools", "numpy")
 
 
 def environment() -> dict[str, Any]:
