@@ -1,27 +1,21 @@
-"""Detection against intensity: one small chart a defect, a row a probe, a cell a rate."""
+"""One matrix: every probe against every fault, the smallest rate it is shown to catch."""
 
 import altair as alt
 
 
 def figure(rows):
-    """Fuller cells were flagged more often; a missing cell was not run, as nothing flagged the rate above.
-
-    Opacity, because it reads the same in the light and in the dark, and its legend needs no gradient.
-    """
-    return (
-        alt.Chart(alt.Data(values=rows))
-        .mark_rect(color="#2f80c3", stroke="#808080", strokeWidth=0.5)
-        .encode(
-            x=alt.X("rate:O", title="rate", axis=alt.Axis(labelAngle=0)),
-            y=alt.Y("probe:N", title=None),
-            opacity=alt.Opacity(
-                "detection:Q",
-                title="share flagged",
-                scale=alt.Scale(domain=[0, 1], range=[0.15, 1]),
-                legend=alt.Legend(values=[0, 0.5, 1], symbolType="square"),
-            ),
-            tooltip=["defect:N", "probe:N", "rate:O", "flagged:Q", "n:Q"],
-        )
-        .properties(width=160, height=182)
-        .facet(facet=alt.Facet("defect:N", title=None), columns=3)
+    """Filled: caught, with the smallest rate. Hatched grey: tried and not caught. Empty: not tried."""
+    base = alt.Chart(alt.Data(values=rows)).encode(
+        x=alt.X("probe:N", title=None, axis=alt.Axis(orient="top", labelAngle=-55, ticks=False, domain=False, labelLimit=120)),
+        y=alt.Y("defect:N", title=None, axis=alt.Axis(ticks=False, domain=False, labelLimit=150)),
+    )
+    cells = base.mark_rect(stroke="#9aa5b1", strokeWidth=0.5).encode(
+        color=alt.Color(
+            "state:N", title=None,
+            scale=alt.Scale(domain=["caught", "not caught", "not tried"], range=["#5b7f2b", "#b23a48", "transparent"]),
+        ),
+        opacity=alt.value(0.85),
+    )  # fmt: skip
+    return (cells + base.mark_text(fontSize=10, color="#ffffff").encode(text="shown:N")).properties(
+        width=alt.Step(40), height=alt.Step(24)
     )

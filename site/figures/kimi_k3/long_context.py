@@ -14,7 +14,7 @@ def figure(rows):
         ),
         y=alt.Y(
             "value:Q",
-            title=None,
+            title="seconds, or tokens/s: see the heading",
             scale=alt.Scale(type="log", nice=False, padding=14),
             axis=alt.Axis(format="~s"),
         ),
