@@ -5,7 +5,12 @@ import altair as alt
 
 def figure(rows):
     base = alt.Chart(alt.Data(values=rows)).encode(
-        y=alt.Y("what:N", title=None, sort=None, axis=alt.Axis(labelLimit=190, minExtent=165, ticks=False, domain=False)),
+        y=alt.Y(
+            "what:N",
+            title=None,
+            sort=None,
+            axis=alt.Axis(labelLimit=190, minExtent=165, ticks=False, domain=False),
+        ),
         x=alt.X("number:Q", title=None, axis=None),
     )
     small, whole = all(row["number"] < 1 for row in rows), all(isinstance(row["number"], int) for row in rows)

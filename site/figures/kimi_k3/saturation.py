@@ -10,7 +10,9 @@ def figure(rows):
         .mark_line(point=True)
         .encode(
             x=alt.X(
-                "users:Q", title="users with a request in flight", scale=alt.Scale(type="log", nice=False, padding=10)
+                "users:Q",
+                title="users with a request in flight",
+                scale=alt.Scale(type="log", nice=False, padding=10),
             ),
             y=alt.Y("rate:Q", title="output rate (tokens/s)"),
             color=alt.Color("subject:N", title="target"),

@@ -18,14 +18,14 @@ WITH first AS (
 ), counted AS (
   SELECT seal, platform, context_tokens, lanes * ((pool_blocks - 1) // (context_tokens // block_tokens + pinned)) AS requests FROM steps
 ), edges AS (
-  SELECT *, row_number() OVER (PARTITION BY platform ORDER BY context_tokens DESC) = 1 AS last,
+  SELECT *, row_number() OVER (PARTITION BY platform ORDER BY context_tokens) = 1 AS first_one,
          requests IS DISTINCT FROM lead(requests) OVER (PARTITION BY platform ORDER BY context_tokens) AS edge FROM counted
 ), series AS (
-  SELECT seal, platform, context_tokens, 'in whole blocks' AS law, requests, last FROM edges WHERE edge OR last
+  SELECT seal, platform, context_tokens, 'in whole blocks' AS law, requests, first_one FROM edges WHERE edge OR first_one
   UNION ALL
   SELECT p.seal, p.platform, p.context_tokens, 'printed', p.n_max,
-         row_number() OVER (PARTITION BY p.platform ORDER BY p.context_tokens DESC) = 1 FROM published_capacity_grid AS p
+         row_number() OVER (PARTITION BY p.platform ORDER BY p.context_tokens) = 1 FROM published_capacity_grid AS p
 )
 SELECT seal, upper(platform) AS platform, CAST(context_tokens AS BIGINT) AS context_tokens, law, CAST(requests AS BIGINT) AS requests,
-       CASE WHEN last THEN upper(platform) || ', ' || law ELSE '' END AS label
+       CASE WHEN first_one THEN upper(platform) || ', ' || law ELSE '' END AS label
 FROM series WHERE requests > 0 ORDER BY platform, law, context_tokens

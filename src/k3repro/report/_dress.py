@@ -46,6 +46,7 @@ DARK = {
     "#37424d": "#d3dae0",
     "#e4e7eb": "#323c46",
     "#9aa5b1": "#5c6975",
+    "#ffffff": "#14191e",
 }
 _LEVEL = re.compile(r"\s*\((?:one-sided, )?\d+ %\)")
 _FIXED = re.compile(r",?\.(\d+)([fe%])")
