@@ -25,6 +25,7 @@ COLOURS = {
     "twin": "#8a4fa0",
     "derived": "#8a5a00",
     "supported": "#1b6e3c",
+    "repeats": "#45736f",
     "contradicted": "#b23a48",
     "undecidable": "#8a5a00",
     "unbacked": "#7b8794",
