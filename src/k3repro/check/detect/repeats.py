@@ -64,16 +64,25 @@ _FOR = re.compile(r"^\s?(?:[a-z]+\s){0,3}?for\s(?P<name>[A-Z][\w.-]*\d[\w.-]*)")
 _WORD = re.compile(r"\s?([A-Za-z][\w/-]*)")
 
 
+_MANY = 3  # so many prints that agree are of one thing whatever else their sentences say
+
+
 @dataclass(frozen=True, slots=True)
 class _Print:
     number: Printed
     names: frozenset[str]
     modes: frozenset[str]
 
-    def compatible(self, other: _Print) -> bool:
-        return not apart(self.names, other.names) and not (
-            (self.modes - other.modes) and (other.modes - self.modes)
-        )
+    def compatible(self, other: _Print, *, modes: bool = True) -> bool:
+        """Whether two prints may be of one thing; without `modes` only models and GPUs keep them apart."""
+        mine, others = (self.names, other.names) if modes else (_numbered(self.names), _numbered(other.names))
+        if apart(mine, others):
+            return False
+        return not modes or not ((self.modes - other.modes) and (other.modes - self.modes))
+
+
+def _numbered(names: frozenset[str]) -> frozenset[str]:
+    return frozenset(name for name in names if any(c.isdigit() for c in name) and " " not in name)
 
 
 def apart(names: frozenset[str], others: frozenset[str]) -> bool:
@@ -161,12 +170,13 @@ def _judge(key: tuple[str, ...], prints: Sequence[_Print], context: Context) -> 
     ):
         return
     large, small = (*sorted(clusters, key=len, reverse=True), [])[:2]
+    modes = len(large) < _MANY
     for item in large[1:]:
-        agreeing = [p for p in large if p is not item and p.compatible(item)]
+        agreeing = [p for p in large if p is not item and p.compatible(item, modes=modes)]
         if len(agreeing) >= 2 or (agreeing and _headline(item) and _support(agreeing[0], context) >= 2):
             yield from _relation(item.number, agreeing[0].number)
     for odd in small:
-        others = [p for p in large if p.compatible(odd)]
+        others = [p for p in large if p.compatible(odd, modes=modes)]
         if len(others) >= 2 or (others and _unsupported(odd, others[0], context)):
             yield from _relation(odd.number, others[0].number)
         elif len(others) == len(large) == 1 and _unsupported(others[0], odd, context):

@@ -150,9 +150,13 @@ def _aligned(a: _Said, b: _Said) -> Iterator[Relation]:
     if (
         len(agreeing) >= needed
         and len(alone[0]) == len(alone[1]) == 1
-        and alone[0][0].unit == alone[1][0].unit
+        and _one_unit(alone[0][0], alone[1][0])
     ):
         yield from _relation(alone[1][0], alone[0][0])
+
+
+def _one_unit(a: Printed, b: Printed) -> bool:
+    return a.unit == b.unit or {a.unit, b.unit} == {"", "tokens"}
 
 
 def _distinct(sentence: Sentence) -> list[Printed]:
@@ -170,7 +174,7 @@ def _same(a: Printed, b: Printed) -> bool:
 
 def _relation(claim: Printed, reference: Printed) -> Iterator[Relation]:
     says = f"{show(claim)} restates {show(reference)}"
-    span = reference.span if reference.unit == claim.unit else claim.span
+    span = reference.span if _one_unit(claim, reference) else claim.span
     relation = relate("restatement", claim, (reference,), [Reckoning(show(reference), span)], says)
     if relation is not None:
         yield relation
