@@ -320,7 +320,7 @@ def test_the_same_seed_gives_the_same_bytes_in_another_process() -> None:
 
 
 def test_a_timeout_in_virtual_time_sees_the_tokens_that_came_before_it() -> None:
-    with open_target("twin:mi325x?jitter_ppm=0") as target:
+    with open_target("twin:mi325x?jitter_ppm=0&step_longest_ps=0&step_context_ps=0") as target:
         request = Request("r", [ord("x")] * 1024, 500)
         (record,) = target.run(run_wave, [request], concurrency=1, timeout_s=10)
         assert record.outcome is Outcome.TIMEOUT

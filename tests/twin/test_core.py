@@ -25,13 +25,19 @@ def run(core: Core, count: int, prompt: int, output: int) -> list[Flight]:
     return flights
 
 
+SHORT = {"step_longest_ps": 0, "step_context_ps": 0, "prefill_pair_fs": 0}
+"""Without what long context costs."""
+
+
 @pytest.mark.parametrize("name", ["mi325x", "mi300x"])
 def test_one_request_obeys_the_wall_law(name: str) -> None:
-    spec = quiet(name)
+    spec = quiet(name, **SHORT)
     for output in (1, 16, 256):
         (flight,) = run(Core(spec, 0), 1, 1024, output)
         assert flight.times[-1] == spec.c0_ns + output * spec.step_ns
         assert flight.times[0] == spec.c0_ns + spec.step_ns
+        (grown,) = run(Core(quiet(name), 0), 1, 1024, output)
+        assert flight.times[-1] <= grown.times[-1] < flight.times[-1] * 1.005
 
 
 def test_a_step_costs_more_with_more_sequences() -> None:
@@ -51,7 +57,7 @@ def test_slots_are_lanes_times_sequences_and_the_next_one_queues() -> None:
 
 
 def test_prefill_takes_a_lane_budget_a_step() -> None:
-    spec = quiet()
+    spec = quiet(**SHORT)
     (alone,) = run(Core(spec, 0), 1, 3 * 2048, 1)
     step = spec.prefill_step_ns + 2048 * spec.prefill_token_ns
     assert alone.ready_ns == spec.gather_ns + 3 * step + spec.handoff_ns
