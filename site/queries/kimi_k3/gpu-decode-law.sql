@@ -3,7 +3,7 @@
 -- column heads: {label = "MLA heads"}
 -- column cache: {label = "cache"}
 -- column mode: {label = "decode steps"}
--- column filled: {label = "context", more = true}
+-- column filled: {label = "context"}
 -- column floor_ms: {label = "floor", unit = "ms", format = ".2f"}
 -- column slope_us: {label = "per token", unit = "µs", format = ".4f"}
 -- column slope_low_us: {label = "per token, low", unit = "µs", format = ".4f", interval = "serves"}
