@@ -46,7 +46,9 @@ def test_operators(a: float, b: float, c: float) -> None:
         {"op": "+"},
         ["/", 1, 0],
         ["log", 2],
-        ["pow", 2, 0.5],
+        ["pow", -2, 0.5],
+        ["pow", 0, -1],
+        ["pow", 10, 400],
         ["*", 1e300, 1e300],
         ["*", 1e308, 1e308],
     ],
@@ -54,6 +56,14 @@ def test_operators(a: float, b: float, c: float) -> None:
 def test_what_has_no_value_is_refused(tree: Any) -> None:
     with pytest.raises(InputError):
         evaluate(tree, {"x": 1.0})
+
+
+def test_a_power_takes_any_exponent_the_roofline_measures() -> None:
+    """Requests in flight of a measured level are a mean, so the exponent is rarely whole."""
+    assert evaluate(["pow", 2, 0.5], {}) == 1.4142135623730951
+    assert evaluate(["pow", 1 - 8 / 128, 447.664], {}) == pytest.approx((1 - 8 / 128) ** 447.664, rel=1e-15)
+    assert evaluate(["pow", 0, 0], {}) == 1.0
+    assert evaluate(["pow", 0.5, 5000], {}) == 0.0
 
 
 def test_depth_is_bounded() -> None:

@@ -1,14 +1,15 @@
 """Formula trees: laws as data, and their one evaluator.
 
 A tree is a number, ``["var", name]`` or ``[op, ...]`` with op in ``+ - * / min max floor ceil pow``.
-Every step is a double, sums and products go from left to right, the least of equals is the first. A power has
-a whole exponent and is squared and multiplied, so that its bits do not depend on a C library.
+Every step is a double, sums and products go from left to right, the least of equals is the first. A power is
+taken in decimal and rounded once, so that its bits do not depend on a C library.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Context, Decimal, DecimalException, DivisionByZero, InvalidOperation, Overflow
 from functools import reduce
 from typing import Any, TypeAlias
 
@@ -17,6 +18,7 @@ from k3repro.errors import InputError
 Tree: TypeAlias = "float | int | Sequence[Any]"
 
 _MAX_DEPTH = 64
+_SIXTY_DIGITS = Context(prec=60, traps=[InvalidOperation, DivisionByZero, Overflow])
 
 
 def _divide(a: float, b: float) -> float:
@@ -26,14 +28,13 @@ def _divide(a: float, b: float) -> float:
 
 
 def _power(base: float, exponent: float) -> float:
-    if exponent < 0 or not float(exponent).is_integer():
-        raise ValueError(f"an exponent of {exponent:g}, not a whole number from 0")
-    value, left = 1.0, int(exponent)
-    while left:
-        if left & 1:
-            value *= base
-        base, left = base * base, left >> 1
-    return value
+    """`base` to the `exponent`, rounded once from 60 decimal digits: the same bits whatever the C library."""
+    if base == 0 and exponent == 0:
+        return 1.0
+    try:
+        return float(_SIXTY_DIGITS.power(Decimal(base), Decimal(exponent)))
+    except DecimalException:
+        raise ValueError(f"{base:g} to the power {exponent:g} is no finite real number") from None
 
 
 def _fold(step: Callable[[float, float], float]) -> Callable[..., float]:
