@@ -14,7 +14,7 @@ def wave(count: int, tokens: int = 8) -> list[Request]:
 
 
 def test_the_wall_law_at_concurrency_one() -> None:
-    with open_target("twin:mi325x?jitter_ppm=0") as target:
+    with open_target("twin:mi325x?jitter_ppm=0&step_longest_ps=0&step_context_ps=0") as target:
         for tokens in (16, 64, 256):
             request = Request(f"o{tokens}", [ord("x")] * 1024, tokens)
             (record,) = target.run(run_wave, [request], concurrency=1)
