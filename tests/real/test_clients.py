@@ -158,3 +158,16 @@ def test_the_option_table_is_that_of_the_installed_vllm() -> None:
     known = {name for kind in ("switch", "pair", "value", "many") for name in table[kind]}
     assert len(listed) > 250
     assert listed - known - set(table["alias"]) == set()
+
+
+def test_our_client_agrees(twin: Twin) -> None:
+    """The same load from our own client, closed loop; `latency` and `saturation` rest on it."""
+    from k3repro.client import Request, open_target, run_wave
+
+    requests = [Request(f"r{n}", f"{n} " + "harbour " * (PROMPT // 2), OUTPUT) for n in range(REQUESTS)]
+    with open_target(twin.url) as target:
+        records = target.run(run_wave, requests, concurrency=TOGETHER, wave="w")
+    times = [(record.ttft_s, record.tpot_s) for record in records]
+    ttft = sum(first or 0.0 for first, _ in times) / REQUESTS
+    itl = sum(each or 0.0 for _, each in times) / REQUESTS
+    compare("k3repro", {"ttft_ms": ttft * 1e3, "itl_ms": itl * 1e3}, twin)
