@@ -125,6 +125,13 @@ def test_right_holds_and_wrong_differs(
 
 
 SILENT = [
+    "It reduces memory to 38% (from 80 GB to 30 GB).",
+    "# 2x higher throughput\n\nWe get 2x higher throughput.\n\nOn "
+    "B200 we get 3x higher throughput.\n\nIn all, 2x higher throughput.",
+    "TTFT fell from 40 ms to 22 ms (P99 from 80 ms to 45 ms), a 45% reduction.",
+    "- **Results:** we need to do two things:\n\n1. a\n\n```json\n{}\n```\n\n2. b\n",
+    "Overheads fell from 341% to 7-15%.",
+    "The share is (100 - 1) × 0.5 + 1 = 50.5 on average.",
     "As context grows from 8K to 128K tokens, throughput drops 45%.",
     "Scaling from 1 to 8 GPUs improves throughput by 6.5x.",
     "Memory went from 80 GB to 60 GB, and we needed 30% fewer GPUs.",

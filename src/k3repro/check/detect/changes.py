@@ -64,6 +64,9 @@ _STOP = re.compile(
 )
 
 
+_REMAINDER = re.compile(
+    r"(?i)\b(?:to|at)\s(?:just |only |about |roughly |nearly |around )?[~≈]?$"
+)  # "to 38%" is what is left
 _WORDS = 5  # of a clause before a statement that may say what it is of
 
 
@@ -148,7 +151,9 @@ def _statement(sentence: Sentence, pair: Pair) -> tuple[Printed, str] | None:
     after = next((n for n in sentence.numbers if n.start >= pair.b.end), None)
     before = next((n for n in reversed(sentence.numbers) if n.end <= pair.a.start), None)
     found = [s for s in (_following(sentence, pair, after), _preceding(sentence, pair, before)) if s]
-    return found[0] if len(found) == 1 else None
+    if len(found) != 1 or _REMAINDER.search(sentence.before(found[0][0])):
+        return None
+    return found[0]
 
 
 def _states(number: Printed | None, pair: Pair) -> bool:

@@ -176,6 +176,8 @@ def _judge(key: tuple[str, ...], prints: Sequence[_Print], context: Context) -> 
         if len(agreeing) >= 2 or (agreeing and _headline(item) and _support(agreeing[0], context) >= 2):
             yield from _relation(item.number, agreeing[0].number)
     for odd in small:
+        if _missing(_numbered(odd.names), frozenset().union(*(_numbered(p.names) for p in large))):
+            continue
         others = [p for p in large if p.compatible(odd, modes=modes)]
         if len(others) >= 2 or (others and _unsupported(odd, others[0], context)):
             yield from _relation(odd.number, others[0].number)
