@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -242,3 +243,19 @@ def test_a_stop_ends_the_waiting() -> None:
         records = target.wave([Request("r", "x", 1), Request("s", "x", 1)], concurrency=1)
     assert [record.outcome for record in records] == [Outcome.FAILED_HTTP, Outcome.CANCELLED]
     assert target.opened == 1
+
+
+def test_a_serve_goes_by_what_was_found_and_by_no_address(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rules = MODELS | {"/version": (200, "", b'{"version": "0.32.0+cpu"}'),
+                      "/metrics": (200, "", b"# TYPE vllm:num_requests_running gauge\n")}  # fmt: skip
+    with serving(Server(rules, {"/v1/completions": GOOD})) as port:
+        subjects = []
+        for user in ("one", "one", "two"):
+            monkeypatch.setenv("K3REPRO_STATE", str(tmp_path / user))
+            with open_target(f"http://127.0.0.1:{port}", name="auto") as target:
+                subjects.append(target.subject)
+                assert "127.0.0.1" not in json.dumps(target.serve)
+    assert subjects[0] == subjects[1] != subjects[2], "two users' localhost are two serves"
+    assert all(re.fullmatch(r"vllm-0\.32\.0/m#[0-9a-f]{4}", subject) for subject in subjects)

@@ -31,10 +31,16 @@ def serve() -> None:
     "--log", "logs", multiple=True, type=click.Path(path_type=Path), help="Engine or router log; repeat it."
 )
 @click.option("--model", help="Served model name, where /v1/models does not answer.")
+@click.option("--name", "name_as", default="auto", help="What artifacts call it [engine-version/model#mark].")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--artifacts", "root", type=click.Path(path_type=Path), help="Artifact store to use.")
 def adopt(
-    target: str | None, logs: tuple[Path, ...], model: str | None, as_json: bool, root: Path | None
+    target: str | None,
+    logs: tuple[Path, ...],
+    model: str | None,
+    name_as: str,
+    as_json: bool,
+    root: Path | None,
 ) -> None:
     """Make a serve record from a bare URL; what nobody reports stays unknown.
 
@@ -47,7 +53,7 @@ def adopt(
     """
     if not target:
         raise UsageError("no target", where="serve adopt", fix="Give --target http://router:30000.")
-    record = adopt_serve(target, store=Store(root), logs=logs, model=model)
+    record = adopt_serve(target, store=Store(root), logs=logs, model=model, name_as=name_as)
     emit(_as_dict(record)) if as_json else _print(record)
     if not record.verdict["ok"]:
         sys.exit(1)

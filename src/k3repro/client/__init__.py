@@ -8,6 +8,7 @@ from k3repro.client._evidence import TWIN_MARK, evidence_of, twin_evidence
 from k3repro.client._exchange import Exchange, Handle, Receiver, Transport
 from k3repro.client._load import WaveLoad, wave_load
 from k3repro.client._model import Outcome, Request, RequestRecord
+from k3repro.client._place import place_mark
 from k3repro.client._selftest import CLIENT_SHARE_LIMIT, SelfTest, selftest, zero_server
 from k3repro.client._table import REQUESTS_TABLE
 from k3repro.client._target import Target, fetch_url, open_target, wave_at
@@ -37,6 +38,7 @@ __all__ = [
     "fetch_url",
     "open_target",
     "parse_target",
+    "place_mark",
     "run_wave",
     "selftest",
     "twin_evidence",

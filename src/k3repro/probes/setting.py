@@ -10,12 +10,12 @@ from typing import Any
 
 from k3repro.capacity import Engine, n_max, token_bytes
 from k3repro.capacity.derive import engine_of
-from k3repro.client import TwinAddress, parse_target
+from k3repro.client import TwinAddress, parse_target, place_mark
 from k3repro.errors import UsageError
 from k3repro.probes.plan import Rung
 from k3repro.registry import load
 from k3repro.spec import Layout, Model, layout_for, load_model
-from k3repro.store import Store
+from k3repro.store import Artifact, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ def costs_of(target: str, store: Store | None = None, platform: str = "") -> Cos
     address = parse_target(target) if target else None
     if isinstance(address, TwinAddress):
         return _costs_of_twin(address)
-    fits = store.artifacts(name="wall-law", subject=address.subject) if store and address else []
+    fits = _fits(store, address.subject) if store and address else []
     if fits:
         fit = fits[-1].rows("fit")[0]
         source = f"wall law {fits[-1].seal[:12]}"
@@ -160,6 +160,16 @@ def costs_of(target: str, store: Store | None = None, platform: str = "") -> Cos
         True,
         f"printed wall law, {layout.name}",
     )
+
+
+def _fits(store: Store, address: str) -> list[Artifact]:
+    """Wall laws of an address, or of the serve there that goes by a name and the address's mark."""
+    mark = f"#{place_mark(address)}"
+    return [
+        law
+        for law in store.artifacts(name="wall-law")
+        if law.subject == address or law.subject.endswith(mark)
+    ]
 
 
 def _costs_of_twin(address: TwinAddress) -> Costs:
