@@ -6,15 +6,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from k3repro.errors import GateFailed
 from k3repro.report import _figures, _files, _mkdocs
+from k3repro.report._behind import queries_in
 from k3repro.report._console import CONSOLE, console_page
 from k3repro.report._each import instances
 from k3repro.report._engine import engine_files
@@ -172,7 +174,34 @@ def _render(site: Site, sources: Sources, shipped: Shipped) -> tuple[dict[str, s
     for name, title in titles.items():
         if title in repeated:  # one notebook, several targets
             titles[name] = f"{title}: {name.rsplit('/', 1)[-1].removesuffix('.md')}"
+    _link_notebooks(pages, titles)
     return pages, titles
+
+
+def _link_notebooks(pages: dict[str, str], titles: Mapping[str, str]) -> None:
+    """Chapters name the notebooks that show the same queries, and notebooks their chapter."""
+    asked = {name: queries_in(text) for name, text in pages.items()}
+    ends: dict[str, list[str]] = {}
+    chapters = [name for name in pages if name not in titles and asked[name]]
+    for notebook in sorted(titles):
+        shared = {name: len(asked[notebook] & asked[name]) for name in chapters}
+        best = max(chapters, key=lambda name: (shared[name], -len(asked[name]), name), default="")
+        if best and shared[best]:
+            ends.setdefault(best, []).append(_link(best, notebook, titles[notebook]))
+            ends[notebook] = [_link(notebook, best, _title(pages[best]))]
+    for name, links in ends.items():
+        said = "Chapter" if name in titles else "Notebooks behind this page"
+        pages[name] = f"{pages[name].rstrip()}\n\n{said}: {' · '.join(links)}\n"
+
+
+def _link(page: str, to: str, title: str) -> str:
+    return f"[{title}]({'../' * page.count('/')}{to})"
+
+
+def _title(text: str) -> str:
+    """What the front matter of a page calls it."""
+    found = re.search(r"(?m)^title: (.*)$", text)
+    return found.group(1).strip().strip('"') if found else "chapter"
 
 
 def _finish(staging: Path, terms: list[Term]) -> None:

@@ -47,6 +47,8 @@ _SLIM = re.compile(
     r'|y2="0"|font-family="system-ui, sans-serif"|stroke-dasharray="1,0"|transform="translate\(0,0\)")'
 )
 _FONT = "system-ui, sans-serif"  # of the theme; said once, on the drawing
+# Clips and gradients are named by number: the same in every drawing of a page, so each drawing marks its own.
+_IDS = re.compile(r'( id="|url\(#)((?:clip|gradient)[^")]*)')
 _UNPAINTED = re.compile(r'<path class="(?:background|foreground)" d="[^"]*"(?: display="none")?/>')
 
 
@@ -228,15 +230,15 @@ def svg_of(spec: dict[str, Any]) -> str:
         try:
             svg = slim(vl_convert.vegalite_to_svg(drawn, vl_version=VEGA_LITE, allowed_base_urls=[]))
             said = {"role": "img", "aria-label": spec["description"], "font-family": _FONT}
+            svg = _IDS.sub(rf"\g<1>{sha256(canonical_json(drawn))[:8]}-\g<2>", svg)
             svg = svg.replace("<svg ", f"<svg{attributes(said)} ", 1)
         except ValueError as error:
             first = str(error).splitlines()[0]
             raise GateFailed(f"the chart does not compile: {first}", where="figure") from None
         return svg
 
-    return _DRAWINGS.get(
-        sha256(canonical_json([_SLIM.pattern, VEGA_LITE, metadata.version("vl-convert-python"), drawn])), make
-    )
+    version = [_SLIM.pattern, _IDS.pattern, VEGA_LITE, metadata.version("vl-convert-python")]
+    return _DRAWINGS.get(sha256(canonical_json([*version, drawn])), make)
 
 
 def slim(svg: str) -> str:

@@ -78,7 +78,13 @@
     const words = new Set(sql.toLowerCase().match(/[a-z_][a-z0-9_]*/g) || []);
     for (const title of Object.keys(data.views)) if (words.has(title)) { said.textContent = `Opening ${title}.`; await view(title); }
   };
+  // Read-only for real: one statement that only reads. The engine is a copy in memory, but a reader who drops a table should not wonder.
+  const READS = /^\s*(?:(?:--[^\n]*\n|\/\*[\s\S]*?\*\/)\s*)*(?:select|with|from|values|describe|summarize|show|explain)\b/i;
+  const WRITES = /\b(?:insert|update|delete|create|drop|alter|attach|detach|copy|export|import|install|load|pragma|set|call|vacuum|checkpoint)\b/i;
   const query = async (sql) => {
+    const bare = sql.replace(/'(?:[^']|'')*'|"(?:[^"]|"")*"/g, "''");
+    if (!READS.test(sql) || WRITES.test(bare) || bare.includes(";")) throw new Error("Only one statement that reads: SELECT, WITH, DESCRIBE, SHOW TABLES.");
+    if (/^\s*show\s+(?:all\s+)?tables\s*$/i.test(sql)) return ["artifacts", ...Object.keys(data.views)].map((title) => ({ name: title, artifacts: (data.views[title] || [1]).length }));
     if (!connection) await start();
     await views(sql);
     return rowsOf(await connection.query(sql));

@@ -23,7 +23,7 @@
     }
     return found.slice(0, 12);
   };
-  const KIND = [6, 3, 1, 0, 2];
+  const KIND = [6, 3, 1, 0, -4];
   // All words must be found, numbers whole, others as beginnings; a heading counts most, then the title, then prose.
   const score = (entry, wanted) => {
     let total = 0;
