@@ -14,12 +14,12 @@ from k3repro.units import quantile
 
 __all__ = ["Band", "Fidelity", "Unknown"]
 
-METRIC_OF = {
-    "ttft_p50_s": "ttft", "ttft_p99_s": "ttft", "ttft_min": "ttft", "tpot_ms": "tpot", "itl_p50_ms": "tpot",
-    "wall": "e2e", "wall_min": "e2e", "out_tokens_per_s": "rate", "in_tokens_per_s": "rate",
-    "total_tokens_per_s": "rate", "throughput": "rate", "active_tokens_per_s": "rate",
-}  # fmt: skip
-"""Quantity of a printed cell -> what it tells of."""
+_TELLS = {
+    "ttft": {"ttft_p50_s", "ttft_p99_s", "ttft_min"},
+    "tpot": {"tpot_ms", "itl_p50_ms"},
+    "e2e": {"wall", "wall_min", "out_tokens_per_s", "throughput"},
+}
+"""Quantities of printed cells that tell of a metric; the rate of a wave is its tokens over its wall."""
 
 _FACTOR = 4.0
 """A cell speaks for shapes within this factor of its prompt length and of its requests in flight."""
@@ -85,7 +85,7 @@ class Fidelity:
             (distance, row)
             for row in self._cells
             if row["platform"] == name
-            and METRIC_OF.get(row["quantity"]) == metric
+            and row["quantity"] in _TELLS[metric]
             and (distance := _distance(row, isl, flying)) < math.inf
         ]
         if not near:
@@ -108,8 +108,8 @@ class Fidelity:
         """Absolute held-out errors of the regime on this platform, else on both."""
         same = [
             row for row in self._cells
-            if row["regime"] == nearest["regime"] and METRIC_OF.get(row["quantity"]) == metric
-            and row["error"] is not None
+            if row["regime"] == nearest["regime"] and row["quantity"] in _TELLS[metric]
+            and row["error"] is not None and row.get("counts", True)
         ]  # fmt: skip
         here = [row for row in same if row["platform"] == nearest["platform"]]
         return [abs(row["error"]) for row in (here or same)]

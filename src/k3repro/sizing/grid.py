@@ -23,7 +23,7 @@ __all__ = ["ISL", "MOST_NODES", "OSL", "USERS", "sizing_grid"]
 
 ISL = (1024, 8192, 32_000, 100_000, 200_000, 400_000)
 OSL = (256, 1024)
-USERS = (1, 8, 16, 32, 64, 100, 128, 256)
+USERS = (1, 16, 32, 64, 100, 256)
 MOST_NODES = 32
 _PERCENTILES = (50, 95)
 KEYS = tuple(f"{quantity}_p{q}" for quantity, _, _ in METRICS.values() for q in _PERCENTILES)
