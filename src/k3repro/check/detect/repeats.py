@@ -70,7 +70,8 @@ _MANY = 3  # so many prints that agree are of one thing whatever else their sent
 @dataclass(frozen=True, slots=True)
 class _Print:
     number: Printed
-    names: frozenset[str]
+    names: frozenset[str]  # of its paragraph
+    near: frozenset[str]  # of its sentence
     modes: frozenset[str]
 
     def compatible(self, other: _Print, *, modes: bool = True) -> bool:
@@ -102,7 +103,9 @@ def detect(context: Context) -> Iterator[Relation]:
             key = _key(sentence, number)
             if key:
                 groups.setdefault(key, []).append(
-                    _Print(number, names_in(sentence.block.text), _modes(sentence.block))
+                    _Print(
+                        number, names_in(sentence.block.text), names_in(sentence.text), _modes(sentence.block)
+                    )
                 )
     for key, prints in groups.items():
         yield from _judge(key, prints, context)
@@ -176,7 +179,7 @@ def _judge(key: tuple[str, ...], prints: Sequence[_Print], context: Context) -> 
         if len(agreeing) >= 2 or (agreeing and _headline(item) and _support(agreeing[0], context) >= 2):
             yield from _relation(item.number, agreeing[0].number)
     for odd in small:
-        if _missing(_numbered(odd.names), frozenset().union(*(_numbered(p.names) for p in large))):
+        if _missing(_numbered(odd.near), frozenset().union(*(_numbered(p.names) for p in large))):
             continue
         others = [p for p in large if p.compatible(odd, modes=modes)]
         if len(others) >= 2 or (others and _unsupported(odd, others[0], context)):
