@@ -28,7 +28,7 @@ CARDS = 3  # values of a page whose card is opened
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The repository's site, built from its artifacts, without notebooks."""
     root = tmp_path_factory.mktemp("whole")
-    for part in ("site", "pipelines", "docs"):
+    for part in ("site", "pipelines", "docs", "benchmarks"):
         shutil.copytree(REPOSITORY / part, root / part, ignore=shutil.ignore_patterns("build", ".generated"))
     for path in REPOSITORY.glob("*.*"):
         if path.is_file():

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from k3repro.errors import GateFailed
 from k3repro.report import Sources
 from k3repro.report._queries import parse_query
 from k3repro.store import Column, Schema, Store, Table
@@ -28,6 +31,11 @@ def test_unit_and_description_come_from_the_table(tmp_path: Path) -> None:
 
 
 def test_a_header_line_wins(tmp_path: Path) -> None:
-    query = sources(tmp_path, '-- column wall_s: {label = "Wall", unit = "min"}\n').result("q").query
-    assert (query.column("wall_s").label, query.column("wall_s").unit) == ("Wall", "min")
-    assert query.column("osl").unit == "tokens"
+    query = sources(tmp_path, '-- column osl: {label = "Reply", unit = "words"}\n').result("q").query
+    assert (query.column("osl").label, query.column("osl").unit) == ("Reply", "words")
+    assert query.column("wall_s").unit == "s"
+
+
+def test_a_header_may_not_contradict_the_unit_in_a_name(tmp_path: Path) -> None:
+    with pytest.raises(GateFailed, match="said to be in min"):
+        sources(tmp_path, '-- column wall_s: {label = "Wall", unit = "min"}\n').result("q")

@@ -293,7 +293,8 @@ def test_times_of_the_twin_are_the_laws_whatever_the_wall_clock_does() -> None:
         return (await raw(port, b"GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n")).decode()
 
     async def run() -> str:
-        spec = platform("mi325x").with_overrides({"jitter_ppm": "0"})
+        short = {"jitter_ppm": "0", "step_longest_ps": "0", "step_context_ps": "0", "prefill_pair_fs": "0"}
+        spec = platform("mi325x").with_overrides(short)
         async with serve_http(Cluster(spec, 0), time_scale=500) as (driver, port):
             return await conversation(port, driver)
 
