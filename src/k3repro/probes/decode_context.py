@@ -168,7 +168,7 @@ def _waits(session: Session, contexts: Sequence[int]) -> list[float]:
 
 def _gap(session: Session, context: int) -> float:
     """The gap of the single request nearest in size; a second where none is known."""
-    known = {row["longest"]: row["gap_mean_s"] for row in session.run.rows("steps") if row["gap_mean_s"]}
+    known = {row["longest"]: row["gap_mean_s"] for row in session.run.rows("steps") if row.get("gap_mean_s")}
     return known[min(known, key=lambda size: abs(math.log(size / context)))] if known else 1.0
 
 

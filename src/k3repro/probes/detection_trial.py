@@ -92,5 +92,5 @@ def flags(trial: Trial) -> list[str]:
 
 
 def probes_on_trial() -> list[str]:
-    """Every registered probe."""
-    return sorted(PROBES)
+    """Every registered probe that has a trial."""
+    return sorted(trials())
