@@ -7,8 +7,8 @@ A page holds what fits a screen: the first rows of a long table (the others stan
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypedDict, Unpack
 from urllib.parse import quote
 
 from k3repro.errors import InputError
@@ -21,9 +21,11 @@ from k3repro.report._values import badge, cell_attributes, cell_text, relation_b
 from k3repro.units import format_decimal
 
 __all__ = [
+    "Shown",
     "block_id",
     "cell_content",
     "citation_badges",
+    "drawn",
     "further_rows",
     "merge_citations",
     "pick_columns",
@@ -53,52 +55,43 @@ def pick_columns(result: Result, columns: Sequence[str] | None) -> list[str]:
     return chosen
 
 
-def table_html(
-    sources: Sources,
-    query: str,
-    *,
-    where: Mapping[str, Any] | None = None,
-    columns: Sequence[str] | None = None,
-    base: str = "",
-) -> str:
-    """`<table>` with a slot `{caption}`: the part that audit re-creates from the artifacts.
+class Shown(TypedDict, total=False):
+    """What of a query is shown: rows equal to `where`, `columns`, and the way to the site's root (`base`)."""
 
-    base: how the page reaches the site's root (`` or `../`).
+    where: Mapping[str, Any] | None
+    columns: Sequence[str] | None
+    base: str
+
+
+Maker = Callable[[Sources, str, Mapping[str, Any], Sequence[str] | None, str], tuple[str, list[str]]]
+
+
+def drawn(kind: str, make: Maker, sources: Sources, query: str, shown: Shown) -> tuple[str, list[str]]:
+    """What `make` gives for these rows, once: the element, and what it leaves to the page's data file."""
+    where, columns, base = dict(shown.get("where") or {}), shown.get("columns"), shown.get("base", "")
+    key = [kind, query, where, [*(columns or ())], base]
+    made: tuple[str, list[str]] = sources.made(key, lambda: make(sources, query, where, columns, base))
+    return made
+
+
+def table_html(sources: Sources, query: str, **shown: Unpack[Shown]) -> str:
+    """`<table>` with a slot `{caption}`: the part that audit re-creates from the artifacts.
 
     Raises:
         InputError, GateFailed: as for a value; a pair without relation.
     """
-    return _drawn(sources, query, where, columns, base)[0]
+    return drawn("table", _table, sources, query, shown)[0]
 
 
-def further_rows(
-    sources: Sources,
-    query: str,
-    *,
-    where: Mapping[str, Any] | None = None,
-    columns: Sequence[str] | None = None,
-    base: str = "",
-) -> list[str]:
+def further_rows(sources: Sources, query: str, **shown: Unpack[Shown]) -> list[str]:
     """`<tr>` of every row that `table_html` leaves to the page's data file; none where all rows are shown."""
-    return _drawn(sources, query, where, columns, base)[1]
-
-
-def _drawn(
-    sources: Sources,
-    query: str,
-    where: Mapping[str, Any] | None,
-    columns: Sequence[str] | None,
-    base: str,
-) -> tuple[str, list[str]]:
-    key = ["table", query, dict(where or {}), list(columns or ()), base]
-    drawn: tuple[str, list[str]] = sources.made(key, lambda: _table(sources, query, where, columns, base))
-    return drawn
+    return drawn("table", _table, sources, query, shown)[1]
 
 
 def _table(
     sources: Sources,
     query: str,
-    where: Mapping[str, Any] | None,
+    where: Mapping[str, Any],
     columns: Sequence[str] | None,
     base: str,
 ) -> tuple[str, list[str]]:
@@ -106,7 +99,7 @@ def _table(
     result = sources.result(query)
     rows = result.select(where)
     if not rows and not result.query.empty:
-        raise InputError(f"no row matches {dict(where or {})}", where=place, fix="Check `where`.")
+        raise InputError(f"no row matches {where}", where=place, fix="Check `where`.")
     chosen = pick_columns(result, columns)
     cited = [row_citations(sources, result, row, chosen, place) for row in rows]
     check_pairs(rows, chosen, [table_tiers(sources, row_cites) for row_cites in cited], place)

@@ -5,7 +5,7 @@ node.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from k3repro.errors import InputError
 from k3repro.report._formats import machine_value
@@ -14,8 +14,10 @@ from k3repro.report._queries import ColumnSpec
 from k3repro.report._rules import check_pairs
 from k3repro.report._sources import Result, Sources, rows_digest
 from k3repro.report._tables import (
+    Shown,
     cell_content,
     citation_badges,
+    drawn,
     merge_citations,
     pick_columns,
     row_citations,
@@ -28,53 +30,25 @@ __all__ = ["further_nodes", "tree_cell", "tree_html"]
 FIRST_NODES, WHOLE_UP_TO = 12, 20  # of a long tree; the page's data file holds the whole of it
 
 
-def tree_html(
-    sources: Sources,
-    query: str,
-    *,
-    where: Mapping[str, Any] | None = None,
-    columns: Sequence[str] | None = None,
-    base: str = "",
-) -> str:
+def tree_html(sources: Sources, query: str, **shown: Unpack[Shown]) -> str:
     """`<ul class="k3-tree">`: what audit re-creates from the artifacts. Empty cells are left out.
-
-    base: how the page reaches the site's root (`` or `../`).
 
     Raises:
         InputError, GateFailed: as for a table; a `depth` that is missing, does not start at zero or skips a
             level.
     """
-    return _drawn(sources, query, where, columns, base)[0]
+    return drawn("tree", _tree, sources, query, shown)[0]
 
 
-def further_nodes(
-    sources: Sources,
-    query: str,
-    *,
-    where: Mapping[str, Any] | None = None,
-    columns: Sequence[str] | None = None,
-    base: str = "",
-) -> list[str]:
+def further_nodes(sources: Sources, query: str, **shown: Unpack[Shown]) -> list[str]:
     """The whole list as one text where `tree_html` shows the first nodes alone; else nothing."""
-    return _drawn(sources, query, where, columns, base)[1]
-
-
-def _drawn(
-    sources: Sources,
-    query: str,
-    where: Mapping[str, Any] | None,
-    columns: Sequence[str] | None,
-    base: str,
-) -> tuple[str, list[str]]:
-    key = ["tree", query, dict(where or {}), list(columns or ()), base]
-    drawn: tuple[str, list[str]] = sources.made(key, lambda: _tree(sources, query, where, columns, base))
-    return drawn
+    return drawn("tree", _tree, sources, query, shown)[1]
 
 
 def _tree(
     sources: Sources,
     query: str,
-    where: Mapping[str, Any] | None,
+    where: Mapping[str, Any],
     columns: Sequence[str] | None,
     base: str,
 ) -> tuple[str, list[str]]:
@@ -82,7 +56,7 @@ def _tree(
     result = sources.result(query)
     rows = result.select(where)
     if not rows:
-        raise InputError(f"no row matches {dict(where or {})}", where=place, fix="Check `where`.")
+        raise InputError(f"no row matches {where}", where=place, fix="Check `where`.")
     chosen = [name for name in pick_columns(result, columns) if name != "depth"]
     depths = _depths(rows, place)
     cited = [row_citations(sources, result, row, chosen, place) for row in rows]
