@@ -327,3 +327,17 @@ def test_broken_data_in_a_page_is_a_finding(copy: Path) -> None:
 
     edit(copy, "wall-law.html", change)
     assert audit_site(copy, alone=True).findings
+
+
+@pytest.mark.parametrize("name", ["artifacts", "assets/k3/icon.svg", "index.html", "data/sweep.csv"])
+def test_a_sparse_file_of_tens_of_gigabytes_is_not_read(copy: Path, name: str) -> None:
+    path = next((copy / name).rglob("*.duckdb")) if name == "artifacts" else copy / name
+    with path.open("r+b") as file:
+        file.truncate(40_000_000_000)
+    (finding,) = [item for item in audit_site(copy).findings if item.where.endswith(path.name)]
+    assert finding.code == "size" and "40000000000 bytes" in finding.what
+
+
+def test_work_is_bounded(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("k3repro.report._audit._WORK_S", 0.0)
+    assert "time" in {finding.code for finding in audit_site(copy).findings}

@@ -31,6 +31,16 @@ __all__ = ["SiteAudit", "audit_site"]
 # Seconds for one step of the reader. After the last file it joins all; if that outlasts the bound, the last
 # file is refused, and with it every number that cites it.
 PATIENCE_S = 240.0
+# Bytes that a file of a site may hold, by its kind, and a site in all: what is larger is not read.
+_MOST_BYTES = {
+    ".html": 24_000_000,
+    ".json": 8_000_000,
+    ".sql": 1_000_000,
+    ".toml": 1_000_000,
+    ".svg": 8_000_000,
+}
+_ANY_BYTES, _ALL_BYTES = 64_000_000, 1_000_000_000
+_WORK_S = 60.0
 
 
 @dataclass
@@ -93,6 +103,7 @@ def audit_site(
     audit.findings += [
         found(name, what, "file", "Ship files only.") for name, what in irregular(folder).items()
     ]
+    audit.findings += _sizes(folder)
     if audit.findings:
         audit.notes.append("not audited further: such a file must not even be opened")
         return audit
@@ -141,6 +152,24 @@ def audit_site(
     return audit
 
 
+def _sizes(folder: Path) -> Iterator[Finding]:
+            fix = "Restore it, or remove it."
+            yield found(name, f"holds {size} bytes, and {most} are the most", "size", fix)
+    entries = Ledger(folder / "artifacts" / "ledger").entries().values()
+    sealed = {f"artifacts/{entry.body.get('file')}": entry.body.get("bytes") for entry in entries}
+    total = 0
+    for path in sorted(item for item in folder.rglob("*") if item.is_file()):
+        name, size = _relative(path, folder), path.stat().st_size
+        total += size
+        most = sealed.get(name, _MOST_BYTES.get(path.suffix, _ANY_BYTES))
+        if isinstance(most, int) and size > most:
+            yield found(
+                name, f"holds {size} bytes, and {most} are the most", "size", "Restore it, or remove it."
+            )
+    if total > _ALL_BYTES:
+        yield found(str(folder.name), f"holds {total} bytes, and {_ALL_BYTES} are the most", "size")
+
+
 def _let_through(gate: Path, findings: list[Finding]) -> Iterator[str]:
     """What the site's own lists let pass: its reader must know, since the site itself wrote them."""
     try:
@@ -187,7 +216,7 @@ def _verify(audit: SiteAudit, catalog: Any, files: dict[str, tuple[str, int]], s
         sources = Sources(
             catalog, load_queries(audit.folder / "queries"), files, vouched=names, grammar=grammar
         )
-        outcome = verify_tree(audit.folder, sources)
+        outcome = verify_tree(audit.folder, sources, most_s=_WORK_S)
     except K3Error as error:
         audit.findings.append(found(error.where or "site", error.what, "site", error.fix))
         return

@@ -5,6 +5,8 @@ gate.
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,10 +58,12 @@ def verify_tree(
     templates: Mapping[str, Template] | None = None,
     places: frozenset[str] = PLACES,
     grammar: Grammar | None = None,
+    most_s: float = math.inf,
 ) -> Outcome:
     """Check every page, script, style sheet, CSV and query below `root`.
 
-    templates: page templates, to say line numbers of what the gate finds in them.
+    templates: page templates, to say line numbers of what the gate finds in them. most_s: seconds of work (of
+    the processor) after which the rest is reported as not looked at.
     """
     grammar = grammar or load_grammar(root / "gate")
     exemptions = load_exemptions(root / "gate")
@@ -67,8 +71,15 @@ def verify_tree(
     if templates:
         outcome.findings += scan_templates(templates, grammar, exemptions)
     known = _bound.Known.of(root, sources)
+    deadline = time.process_time() + most_s
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root).as_posix()
+        if time.process_time() > deadline:
+            fix = "Audit a part of it, or a smaller site."
+            outcome.findings.append(
+                found(name, f"not looked at: {most_s:g} s of work were spent", "time", fix)
+            )
+            break
         if path.suffix == ".html":
             outcome.pages += 1
             check_page(name, path.read_bytes(), sources, known, grammar, exemptions, used, outcome, places)
