@@ -76,6 +76,7 @@ def _open(request: Mapping[str, Any]) -> tuple[duckdb.DuckDBPyConnection, list[A
     """Check every file, load what passes, lock the door. A report a file: its document, or a refusal."""
     connection = duckdb.connect(":memory:", config={**_CONFIG, "memory_limit": f"{request['memory_mb']}MB"})
     connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET enable_progress_bar = false")  # answers go to stdout, and so would the bar
     reports, sound = [], []
     for i, name in enumerate(request["paths"]):
         _answer({"opening": i})

@@ -30,8 +30,8 @@ _START = "import sys; sys.path.insert(0, sys.argv[1]); from k3repro.store._sandb
 class _ReaderDied(Exception):
     """The subprocess ended; `opening` is the index of the file it was reading, if it was reading one."""
 
-    def __init__(self, opening: int | None) -> None:
-        super().__init__()
+    def __init__(self, opening: int | None, how: str = "") -> None:
+        super().__init__(how)
         self.opening = opening
 
 
@@ -80,8 +80,10 @@ class Reader:
                 return [dead.get(i) or reports[alive.index(i)] for i in range(len(paths))]
             except _ReaderDied as error:
                 if error.opening is None:
-                    raise ArtifactRefused("the reader ended before it could open a file") from None
-                what = "the reader died on this file, or took too long"
+                    raise ArtifactRefused(
+                        f"the reader ended before it opened a file {error}".rstrip()
+                    ) from None
+                what = f"the reader died on this file, or took too long {error}".rstrip()
                 dead[alive[error.opening]] = {"error": "ArtifactRefused", "what": what, "fix": ""}
 
     def _spawn(self) -> None:
@@ -106,7 +108,7 @@ class Reader:
         except (TimeoutError, OSError, EOFError) as error:
             self.close()
             if request["op"] == "open":
-                raise _ReaderDied(opening) from None
+                raise _ReaderDied(opening, str(error)) from None
             why = (
                 f"took longer than {self._timeout_s:g} s"
                 if isinstance(error, TimeoutError)
@@ -132,7 +134,10 @@ class Reader:
                 raise EOFError
             chunks.append(chunk)
         line, _, self._buffer = b"".join(chunks).partition(b"\n")
-        value: dict[str, Any] = json.loads(line)
+        try:
+            value: dict[str, Any] = json.loads(line)
+        except ValueError:
+            raise EOFError(f"it answered {line[:60]!r}") from None
         return value
 
 

@@ -62,8 +62,9 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything the figures are recomputed from."""
+    """Everything the figures are recomputed from; `printed` are constants by (quantity, platform)."""
 
+    printed: Mapping[tuple[str, str], float]
     model: Model
     platforms: Mapping[str, Platform]
     layouts: Mapping[str, Layout]
@@ -89,7 +90,12 @@ class Facts:
     def by_bytes(self, platform: str, context: int, dp: int | None = None) -> float:
         """Requests of a context by bytes per token alone, the published law."""
         layout = self.layouts[platform]
-        return layout.kv_pool_bytes * (dp or layout.dp) / (14_098 * context)
+        return layout.kv_pool_bytes * (dp or layout.dp) / (self.token_bytes * context)
+
+    @property
+    def token_bytes(self) -> float:
+        """Cache bytes per token, as printed."""
+        return self.printed["kv_bytes_per_token", "both"]
 
 
 def _dense(facts: Facts) -> float:
@@ -102,7 +108,7 @@ def _transfer(facts: Facts) -> Answer:
     latent = 1024 * token_bytes(facts.model, engine)
     with_state = (latent + state_bytes(facts.model, engine)) / _MIB
     return Answer(
-        with_state, 14_098 * 1024 / _MIB,
+        with_state, facts.token_bytes * 1024 / _MIB,
         "The printed figure is bytes per token times tokens: it has room for the latent only. The "
         "recurrent state of all KDA layers is larger by an order of magnitude and does not depend on "
         "the prompt.",
@@ -177,7 +183,7 @@ _PREFIXES: dict[str, tuple[str, Callable[[Facts], Answer]]] = {
         None, float(token_bytes(f.model, Engine(kv_dtype="fp8"))),
         "First principles give the second figure; the excess of the printed one has no printed source.")),
     "bytes from tokens": ("capacity", lambda f: Answer(
-        40e9 / 2_836_158, None,
+        f.printed["kv_pool", "mi325x"] * 1e9 / f.printed["kv_tokens_per_gpu", "mi325x"], None,
         "The division is right and no second measurement: the token count depends on max_model_len, "
         "which the engine divides by. The same pool prints other counts at other lengths.")),
     "latent against full heads": ("capacity", _latent_ratio),
@@ -227,7 +233,7 @@ def same(printed: float, text: str, computed: float, *, cut: bool = False) -> bo
     return float(round_decimal(value, places)) == float(digits)
 
 
-def _facts(specs: Specs) -> Facts:
+def _facts(specs: Specs, inputs: Sequence[Artifact]) -> Facts:
     model = specs.model()
     missing = {"mi300x", "mi325x"} - specs.platforms.keys()
     layouts = {layout.platform: layout for layout in specs.layouts.values() if layout.model == model.name}
@@ -237,7 +243,13 @@ def _facts(specs: Specs) -> Facts:
     inventory = checkpoint_of_model(model).inventory
     parts = {name: part.bytes for name, part in inventory.components.items()}
     weights = weights_of(inventory, model, platform=specs.platforms["mi300x"])
-    return Facts(model, specs.platforms, layouts, weights, parts, inventory.bytes, inventory.parameters)
+    constants = [row for a in inputs if a.name == "published-capacity" for row in a.rows("constants")]
+    printed = {(row["quantity"], row["platform"]): row["value"] for row in constants}
+    if not printed:
+        raise InputError("no printed constants among the inputs", fix="Give published-capacity.")
+    return Facts(
+        printed, model, specs.platforms, layouts, weights, parts, inventory.bytes, inventory.parameters
+    )
 
 
 @derivation(name="publication-check", schema=SCHEMA)
@@ -247,7 +259,7 @@ def publication_check(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mappi
     Raises:
         InputError: a spec or transcription is missing.
     """
-    facts = _facts(specs_of(list(inputs)))
+    facts = _facts(specs_of(list(inputs)), inputs)
     rows: list[dict[str, Any]] = []
     for artifact in inputs:
         if artifact.name == "published-memory":
