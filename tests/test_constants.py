@@ -11,9 +11,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 # Settings that are nobody's finding: timeouts and lengths that a producer asks about.
 SETTINGS = {
-    300.0: "timeouts that fidelity asks about", 600.0: "timeouts", 900.0: "timeouts", 1200.0: "timeouts",
-    1280.0: "tokens of a request of the sweep, prompt and reply", 1800.0: "timeouts", 2400.0: "timeouts", 3600.0: "timeouts", 7200.0: "timeouts",
-}  # fmt: skip
+    **dict.fromkeys((300.0, 600.0, 900.0, 1200.0, 1800.0, 2400.0, 3600.0, 7200.0), "timeouts in seconds"),
+    1280.0: "tokens of a request of the sweep, prompt and reply",
+}
 
 
 def digits(value: float) -> int:
