@@ -7,12 +7,13 @@
 -- column prefill_pools: {label = "prefill pools"}
 -- column decode_pools: {label = "decode pools"}
 -- column max_num_seqs: {label = "slots a lane"}
--- column ttft_s_p50: {label = "first token, p50", unit = "s", format = ".3g"}
--- column ttft_s_p95: {label = "first token, p95", unit = "s", format = ".3g"}
--- column tpot_ms_p50: {label = "per output token, p50", unit = "ms", format = ".3g"}
--- column tpot_ms_p95: {label = "per output token, p95", unit = "ms", format = ".3g"}
--- column e2e_s_p50: {label = "request, p50", unit = "s", format = ".3g"}
--- column e2e_s_p95: {label = "request, p95", unit = "s", format = ".3g"}
+-- column requests: {label = "requests counted"}
+-- column ttft_s_p50: {label = "first token, p50", unit = "s", format = ".3g", n = "requests"}
+-- column ttft_s_p95: {label = "first token, p95", unit = "s", format = ".3g", n = "requests"}
+-- column tpot_ms_p50: {label = "per output token, p50", unit = "ms", format = ".3g", n = "requests"}
+-- column tpot_ms_p95: {label = "per output token, p95", unit = "ms", format = ".3g", n = "requests"}
+-- column e2e_s_p50: {label = "request, p50", unit = "s", format = ".3g", n = "requests"}
+-- column e2e_s_p95: {label = "request, p95", unit = "s", format = ".3g", n = "requests"}
 -- column tokens_per_s: {label = "throughput", unit = "tokens/s", format = ".3g"}
 -- column out_tokens_per_s: {label = "output", unit = "tokens/s", format = ".3g"}
 -- column ttft_error: {label = "twin's error, first token", format = ".0%"}

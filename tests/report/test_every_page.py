@@ -30,6 +30,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("whole")
     for part in ("site", "pipelines", "docs", "benchmarks"):
         shutil.copytree(REPOSITORY / part, root / part, ignore=shutil.ignore_patterns("build", ".generated"))
+    shutil.copytree(REPOSITORY / "artifacts/ledger", root / "artifacts/ledger")
     for path in REPOSITORY.glob("*.*"):
         if path.is_file():
             shutil.copyfile(path, root / path.name)

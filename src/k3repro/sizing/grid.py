@@ -46,6 +46,7 @@ ROWS = Table(
         Column("decode_pools", "INT64"),
         Column("max_num_seqs", "INT64", doc="slots a lane"),
         Column("nodes", "INT64"),
+        Column("requests", "INT64", doc="requests that the percentiles count"),
         *_LATENCIES,
         Column("tokens_per_s", "DOUBLE", unit="tokens/s"),
         Column("out_tokens_per_s", "DOUBLE", unit="tokens/s"),
@@ -66,6 +67,7 @@ STEPS = Table(
         Column("limit_s", "DOUBLE", unit="s", doc="limit on the first token at p95"),
         Column("nodes", "INT64", doc="fewest that keep it"),
         Column("shape", "VARCHAR", doc="prefill and decode nodes"),
+        Column("requests", "INT64", doc="requests that the percentiles count"),
         Column("ttft_s_p95", "DOUBLE", unit="s"),
         Column("tpot_ms_p95", "DOUBLE", unit="ms"),
     ),
@@ -113,7 +115,7 @@ def _rows(
         yield {
             **point,
             "prefill_pools": one.prefill_pools, "decode_pools": one.decode_pools,
-            "max_num_seqs": one.settings.max_num_seqs, "nodes": one.nodes,
+            "max_num_seqs": one.settings.max_num_seqs, "nodes": one.nodes, "requests": trial.requests,
             **{key: values[key] for key in (*KEYS, "tokens_per_s", "out_tokens_per_s")},
             **{f"{m}_error": band.median if isinstance(band, Band) else None for m, band in bands.items()},
             "binds_ttft": binding(trial, Goal("ttft", 1.0)), "binds_e2e": binding(trial, Goal("e2e", 1.0)),
@@ -125,6 +127,7 @@ def _step(trials: Sequence[Trial], point: Mapping[str, Any], limit_s: float) -> 
     for trial in kept[:1]:
         yield {
             **point, "limit_s": limit_s, "nodes": trial.candidate.nodes, "shape": trial.candidate.shape,
+            "requests": trial.requests,
             "ttft_s_p95": trial.values["ttft_s_p95"], "tpot_ms_p95": trial.values["tpot_ms_p95"],
         }  # fmt: skip
 
