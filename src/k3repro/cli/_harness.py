@@ -38,7 +38,7 @@ def harness() -> None:
 @click.option("--model", required=True, help="Served model name.")
 @click.option("--corpus", type=click.Path(path_type=Path), required=True, help="Folder of Weka traces.")
 @click.option("--output", type=click.Path(path_type=Path), required=True, help="Folder for its records.")
-@click.option("--concurrency", type=int, default=16, show_default=True, help="Lanes.")
+@click.option("--concurrency", type=int, default=16, show_default=True, help="Sessions at once, one a user.")
 @click.option("--window-s", type=float, default=900.0, show_default=True, help="Measurement window, seconds.")
 @click.option(
     "--warmup-s",

@@ -75,7 +75,7 @@ class Tokens(click.ParamType[int]):
 _OPTIONS = (
     click.option("--nodes", type=int, help="Nodes per pool. Default: as published, else the fewest."),
     click.option("--tp", type=int, help="Tensor-parallel size. Default: as published, else what fits."),
-    click.option("--dp", type=int, help="Data-parallel lanes of the decode pool."),
+    click.option("--dp", type=int, help="DP ranks of the decode pool."),
     click.option("--pp", type=int, help="Pipeline stages. Default: as published, else 1."),
     click.option("--dcp", type=int, default=1, show_default=True, help="Decode context parallel size."),
     click.option("--pool", type=Size(), help="KV pool per GPU: 13GB, 12GiB (--kv-cache-memory-bytes)."),
@@ -84,7 +84,7 @@ _OPTIONS = (
     click.option("--prefix-caching/--no-prefix-caching", default=None, help="Default: as published."),
     click.option("--engine", help="Engine and version, for example vllm==0.28.0."),
     click.option("--max-model-len", type=Tokens(), help="Longest request the engine accepts: 900K."),
-    click.option("--max-num-seqs", type=int, help="In-flight sequences per lane."),
+    click.option("--max-num-seqs", type=int, help="In-flight sequences per DP rank."),
     click.option("--speculative", type=int, default=0, help="Draft tokens per step (k)."),
     click.option("--block-size", type=int, help="The engine's --block-size."),
     click.option("--backend", help="Attention backend, for example TRITON_MLA."),

@@ -278,7 +278,7 @@ def export(which: str, folder: Path, form: str, root: Path | None, as_json: bool
 def trace(which: str, path: Path | None, root: Path | None, as_json: bool) -> None:
     """Draw requests on a time line: JSON that Perfetto and chrome://tracing open.
 
-    A twin-journey shows prefill chunks, transfer and decode of every lane; any artifact with requests shows
+    A twin-journey shows prefill chunks, transfer and decode by DP rank; any artifact with requests shows
     what the client saw of them.
 
     \b

@@ -63,7 +63,7 @@ _HELP = {
     "shape": "Request shapes, comma list of [NAME:]ISL/OSL[@CONCURRENCY].",
     "platform": "Published layout behind a URL: mi300x, mi325x. The twin knows its own.",
     "pool_bytes": "KV pool per GPU in bytes, if not as published (0: as published).",
-    "max_num_seqs": "In-flight sequences per lane, if not as published (0: as published).",
+    "max_num_seqs": "In-flight sequences per DP rank, if not as published (0: as published).",
     "ratio": "Where in its trace a session starts, at random between these two.",
     "timeout_s": "Seconds before one request counts as a timeout.",
 }

@@ -1,11 +1,9 @@
-"""agentic: multi-turn sessions replayed on lanes, with think time and prefix reuse (publication, Tables 6
-and 7).
+"""agentic: multi-turn sessions replayed by concurrent users, with think time and prefix reuse.
 
-Each lane plays one session after the other, the next turn after the last answer and its think time. A
-corpus for a profile is generated and has to pass its 13-axis gate first; a recorded one is read from a
-path. Measured
-are turns sent and completed inside the window. What is under way at the cutoff drains and counts apart:
-it is no error.
+As in the publication's Tables 6 and 7. Each user plays one session after the other, the next turn after the
+last answer and its think time. A corpus for a profile is generated and has to pass its 13-axis gate first; a
+recorded one is read from a path. Measured are turns sent and completed inside the window; what is under way
+at the cutoff drains and counts apart, and is no error.
 """
 
 from __future__ import annotations
@@ -51,7 +49,7 @@ _SIZE_LIMIT = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Profile or recorded corpus, lanes, warm-up and window in seconds, longest context (0: as the serve
+    """Profile or recorded corpus, users, warm-up and window in seconds, longest context (0: as the serve
     says).
     """
 
