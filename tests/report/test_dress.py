@@ -34,6 +34,11 @@ def test_platforms_have_one_colour_each_in_one_order() -> None:
     assert scale == {"domain": ["MI325X", "MI300X"], "range": [COLOURS["MI325X"], COLOURS["MI300X"]]}
 
 
+def test_shapes_follow_the_order_of_the_colours_so_that_one_legend_holds_both() -> None:
+    encoding = dressed(x="osl:Q", color="platform:N", shape="platform:N")
+    assert encoding["shape"]["scale"] == {"domain": encoding["color"]["scale"]["domain"]}
+
+
 def test_a_column_without_a_meaning_keeps_the_theme() -> None:
     assert "scale" not in dressed(x="osl:Q", color="kind:N")["color"]
 

@@ -56,8 +56,8 @@ _FIXED = re.compile(r",?\.(\d+)([fe%])")
 def dress(spec: dict[str, Any], query: Query, rows: Sequence[Mapping[str, Any]]) -> None:
     """Complete colours and tooltips of every mark of a specification, in place."""
     for node in _encodings(spec):
-        for channel in ("color", "fill", "stroke"):
-            _colour(node.get(channel), rows)
+        for channel in ("color", "fill", "stroke", "shape", "strokeDash"):
+            _meaning(node.get(channel), rows, coloured=channel in {"color", "fill", "stroke"})
         given = node.get("tooltip")
         if given is None:
             node["tooltip"] = [
@@ -81,7 +81,8 @@ def _encodings(node: Any) -> Iterator[dict[str, Any]]:
             yield from _encodings(node.get(key))
 
 
-def _colour(channel: Any, rows: Sequence[Mapping[str, Any]]) -> None:
+def _meaning(channel: Any, rows: Sequence[Mapping[str, Any]], *, coloured: bool) -> None:
+    """Known values get their colours; shapes and dashes the same order, or they would get a legend apart."""
     if (
         not isinstance(channel, dict)
         or channel.get("type") not in {"nominal", "ordinal"}
@@ -91,7 +92,8 @@ def _colour(channel: Any, rows: Sequence[Mapping[str, Any]]) -> None:
     values = {row.get(str(channel.get("field"))) for row in rows} - {None}
     known = [name for name in COLOURS if name in values]
     if known and len(known) == len(values):
-        channel["scale"] = {"domain": known, "range": [COLOURS[name] for name in known]}
+        colours = {"range": [COLOURS[name] for name in known]} if coloured else {}
+        channel["scale"] = {"domain": known, **colours}
 
 
 def _fields(encoding: Mapping[str, Any]) -> list[tuple[str, str]]:

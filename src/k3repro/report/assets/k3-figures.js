@@ -106,7 +106,7 @@
     if (!target.isConnected) box.append(target);
     if (!composed(spec)) {
       // Vega-Lite complains about a height in steps beside a width that fits, so the same height is given in pixels.
-      const y = (spec.encoding || {}).y || {}, step = spec.height === undefined ? 20 : spec.height.step;
+      const y = (spec.encoding || ((spec.layer || [])[0] || {}).encoding || {}).y || {}, step = spec.height === undefined ? 20 : spec.height.step;
       if (step && ["nominal", "ordinal"].includes(y.type)) spec.height = step * Math.max(1, new Set(spec.datasets.rows.map((row) => row[y.field])).size);
       spec.width = "container";
       spec.autosize = { type: "fit-x", contains: "padding" };
