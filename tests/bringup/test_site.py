@@ -73,13 +73,14 @@ def test_slurm_may_choose_the_nodes() -> None:
     cluster = parse_cluster(COUNTED, "c.toml")
     assert cluster.unnamed and not any("nodelist" in option for option in slurm_options(cluster))
     batch = hand_scripts(make_plan(load_recipe(cluster.recipe), cluster))["serve.sbatch"]
-    assert "scontrol show hostnames" in batch and '"s/k3-node-0/${nodes[0]}/g"' in batch
-    named = parse_cluster(with_hosts(COUNTED, ["n1", "n2", "n3", "n4"]), "c.toml")
-    assert [node.host for node in named.nodes] == ["n1", "n2", "n3", "n4"] and not named.unnamed
+    assert "scontrol show hostnames" in batch and '"s/k3-node-0/${addresses[0]}/g"' in batch
+    given = [(f"n{i}", f"10.0.0.{i}") for i in range(4)]
+    named = parse_cluster(with_hosts(COUNTED, given), "c.toml")
+    assert [(node.host, node.address) for node in named.nodes] == given and not named.unnamed
     with pytest.raises(SpecError, match="only Slurm"):
         parse_cluster(COUNTED.replace('scheduler = "slurm"', 'scheduler = "ssh"'), "c.toml")
     with pytest.raises(SpecError, match="3 nodes"):
-        with_hosts(COUNTED, ["a", "b", "c"])
+        with_hosts(COUNTED, given[:3])
 
 
 def test_apptainer_runs_the_engine_inside_its_image() -> None:

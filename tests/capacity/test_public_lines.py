@@ -3,8 +3,8 @@
 Every row is a `config.json` read by `model_from`, the settings of the launch, the memory as the log prints it
 (rounded, so a set of block counts) and the lines. A row fails unless some block count that the printed memory
 allows gives every printed figure. Rows that a fact sheet numbers are also in test_blocks.py; here they run
-through the config reader. Sources are public logs, issues and run notes of 2025-06 to 2026-10; where a setting
-is not in the log and the lines decide it, `solved` says so.
+through the config reader. Sources are public logs, issues and run notes of 2025-06 to 2026-10; where a
+setting is not in the log and the lines decide it, `solved` says so.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from k3repro.units import GIB, round_decimal
 def llama_like(kind: str, layers: int, kv_heads: int, **more: Any) -> dict[str, Any]:
     return {
         "model_type": kind, "num_hidden_layers": layers, "hidden_size": 4096,
-        "num_attention_heads": 8 * kv_heads, "num_key_value_heads": kv_heads, "head_dim": 128, "vocab_size": 151936, **more,
+        "num_attention_heads": 8 * kv_heads, "num_key_value_heads": kv_heads, "head_dim": 128,
+        "vocab_size": 151936, **more,
     }  # fmt: skip
 
 

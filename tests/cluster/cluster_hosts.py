@@ -22,7 +22,7 @@ class Hosts:
 
     def cluster_file(
         self, folder: Path, scheduler: str, *, extra: str = "", platform: str = "mi325x", engine: str = "",
-        container: str = 'runtime = "process"',
+        container: str = 'runtime = "process"', count: bool = False, slurm: str = "",
     ) -> Path:  # fmt: skip
         """A cluster file for twin engines on these hosts, or on this machine for "local"."""
         local = scheduler == "local"
@@ -33,6 +33,7 @@ class Hosts:
             f'{role} = {{ host = "k3t{i}", address = "{address.format(i + offset)}" }}'
             for i, role in enumerate(roles, start=1)
         )
+        nodes = "count = 4" if count else nodes
         keys = f'known_hosts = "{self.folder}/known_hosts"\nidentity = "{self.folder}/id"\n'
         ssh = f'[ssh]\nuser = "root"\n{keys}'
         argv = f'["{engine}"]' if engine else f'["{self.k3repro}", "twin", "engine", "serve"]'
@@ -42,6 +43,7 @@ scheduler = "{scheduler}"
 [nodes]
 {nodes}
 {ssh if scheduler == "ssh" else ""}
+{f"[slurm]{chr(10)}{slurm}" if slurm else ""}
 [fabric]
 kind = "twin"
 rails = []
@@ -80,7 +82,7 @@ simulated = true
 
 def k3(hosts: Hosts, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
     """`k3repro bringup ...`; never a traceback."""
-    done = subprocess.run([hosts.k3repro, "bringup", *words], capture_output=True, text=True, timeout=180)
+    done = subprocess.run([hosts.k3repro, "bringup", *words], capture_output=True, text=True, timeout=400)
     assert not check or done.returncode == 0, done.stderr[-3000:] + done.stdout[-1000:]
     assert "Traceback" not in done.stderr
     return done

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from cluster_hosts import MEASURED, Hosts, k3, nothing_left
+from cluster_hosts import MEASURED, Hosts, k3, nothing_left, processes
 
 pytestmark = pytest.mark.cluster
 SCHEDULERS = ("local", "ssh", "slurm")
@@ -42,6 +42,50 @@ def test_up_again_status_and_down(hosts: Hosts, clean: Path, scheduler: str) -> 
     nothing_left(clean)
     assert "nothing was started" in k3(hosts, "down", "--cluster", file).stdout
     MEASURED.append((f"{scheduler}: up, down", f"{took:.1f} s, {down['seconds']:.1f} s"))
+
+
+def test_slurm_chooses_the_nodes(hosts: Hosts, clean: Path) -> None:
+    """Four nodes counted, not named: their addresses are those of the fabric's interface."""
+    asked = 'account = "lab"\npartition = "main"\ntime_minutes = 30'
+    file = str(hosts.cluster_file(clean, "slurm", count=True, slurm=asked))
+    state = json.loads(k3(hosts, "up", "--cluster", file, "--no-gate", "--json").stdout)
+    assert state["url"] == "http://10.78.0.3:30000"  # the prefill master is the third of the four
+    job = subprocess.run(["scontrol", "show", "job", state["job"]], capture_output=True, text=True).stdout
+    assert "Account=lab" in job and "TimeLimit=00:30:00" in job
+    again = k3(hosts, "up", "--cluster", file, "--no-gate")
+    assert f"already up: serve {state['serve']}" in again.stderr
+    assert json.loads(k3(hosts, "status", "--cluster", file, "--json").stdout)["roles"]
+    k3(hosts, "down", "--cluster", file)
+    nothing_left(clean)
+
+
+def test_the_batch_script_runs_as_it_is_written(hosts: Hosts, clean: Path) -> None:
+    """`plan --write`, then sbatch: the router answers; scancel leaves nothing."""
+    file = str(hosts.cluster_file(clean, "slurm", count=True))
+    known = subprocess.run([hosts.router, "--help"], capture_output=True, text=True).stdout
+    (clean / "help.txt").write_text(known)
+    written = ["--write", str(clean / "written"), "--router-help", str(clean / "help.txt")]
+    k3(hosts, "plan", "--cluster", file, *written)
+    put = subprocess.run(["sbatch", "--parsable", f"--chdir={clean}", clean / "written" / "serve.sbatch"],
+                         capture_output=True, text=True)  # fmt: skip
+    assert put.returncode == 0, put.stderr
+    job = put.stdout.strip()
+    try:
+        body = json.dumps({"model": "kimi-k3", "prompt": "Hello", "max_tokens": 1})
+        ask = ["curl", "-s", "-m", "5", "--json", body, "http://10.78.0.3:30000/v1/completions"]
+        said, end = "", time.monotonic() + 120
+        while "choices" not in said:
+            logs = [*clean.glob("*.out"), *clean.glob("logs/router.log")]
+            output = "".join(path.read_text() for path in logs)
+            assert time.monotonic() < end, f"{said}\n{output[-5000:]}"
+            time.sleep(1)
+            said = subprocess.run(ask, capture_output=True, text=True).stdout
+    finally:
+        subprocess.run(["scancel", job])
+    end = time.monotonic() + 60
+    while processes(clean) and time.monotonic() < end:
+        time.sleep(0.5)
+    assert processes(clean) == []
 
 
 def test_the_gate_passes_and_is_sealed(hosts: Hosts, clean: Path) -> None:

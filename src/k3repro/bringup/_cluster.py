@@ -198,8 +198,8 @@ def _known(values: Mapping[str, Any], keys: tuple[str, ...], where: str) -> None
         raise SpecError(f"unknown key {', '.join(unknown)}", where=where, fix=f"Known: {', '.join(keys)}.")
 
 
-def with_hosts(text: str, hosts: Sequence[str]) -> str:
-    """The text of a cluster file that only counts its nodes, with the hosts Slurm gave it.
+def with_hosts(text: str, hosts: Sequence[tuple[str, str]]) -> str:
+    """The text of a cluster file that only counts its nodes, with the hosts and addresses Slurm gave it.
 
     Raises:
         SpecError: another number of hosts than roles.
@@ -207,7 +207,8 @@ def with_hosts(text: str, hosts: Sequence[str]) -> str:
     if len(hosts) != len(ROLES):
         raise SpecError(f"{len(hosts)} nodes for {len(ROLES)} roles", fix="Ask for exactly four.")
     lines = [
-        f'{role} = {{ host = "{host}", address = "{host}" }}' for role, host in zip(ROLES, hosts, strict=True)
+        f'{role} = {{ host = "{host}", address = "{address}" }}'
+        for role, (host, address) in zip(ROLES, hosts, strict=True)
     ]
     return re.sub(r"(?m)^\s*count\s*=\s*\d+.*$", "\n".join(lines), text, count=1)
 

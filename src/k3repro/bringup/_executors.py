@@ -20,7 +20,7 @@ from k3repro.bringup._cluster import Cluster, Node
 from k3repro.bringup._plan import MARK
 from k3repro.bringup._sanitise import clean_environment
 from k3repro.bringup._script import STARTED
-from k3repro.bringup._slurm import slurm_options, step_options
+from k3repro.bringup._slurm import address_command, slurm_options, step_options
 from k3repro.errors import MachineError, MissingExtra
 
 _MARK = re.compile(r"[a-z0-9-]+:[a-z_]+")
@@ -216,17 +216,31 @@ class Slurm:
         """Steps keep running."""
 
 
-async def hosts_of(job: str) -> list[str]:
-    """The nodes of an allocation, in Slurm's order.
+async def hosts_of(job: str, interface: str) -> list[tuple[str, str]]:
+    """The nodes of an allocation in Slurm's order, each with its address on an interface.
 
     Raises:
-        MachineError: Slurm does not name them.
+        MachineError: Slurm does not name them, or a node has no address there.
     """
     said = await _slurm(["squeue", "--noheader", f"--jobs={job}", "--format=%N"])
     listed = await _slurm(["scontrol", "show", "hostnames", said.out.strip()])
     if listed.code or not listed.out.split():
         raise MachineError(f"Slurm names no nodes: {_first(listed.err or said.err)}", where=job)
-    return listed.out.split()
+    hosts = listed.out.split()
+    addresses = await asyncio.gather(*(_address(job, host, interface) for host in hosts))
+    return list(zip(hosts, addresses, strict=True))
+
+
+async def _address(job: str, host: str, interface: str) -> str:
+    step = ["srun", f"--jobid={job}", "--overlap", "--nodes=1", "--ntasks=1", "--quiet", f"--nodelist={host}"]
+    said = await _slurm([*step, *address_command(interface)])
+    found = re.search(r" inet ([0-9.]+)", said.out)
+    if found is None:
+        raise MachineError(
+            f"no IPv4 address on {interface}: {_first(said.err)}", where=host,
+            fix="Name the interface of the nodes in [fabric] interface.",
+        )  # fmt: skip
+    return found[1]
 
 
 async def allocate(cluster: Cluster, name: str, *, gpus: int = 8) -> str:

@@ -19,7 +19,7 @@ from k3repro.bringup._plan import (
     inside_image,
     router_argv,
 )
-from k3repro.bringup._slurm import slurm_options, step_options
+from k3repro.bringup._slurm import address_command, slurm_options, step_options
 
 STARTED = "k3repro started"
 _START_TIME = "sed 's/.*) //' /proc/$pid/stat | cut -d' ' -f20"
@@ -176,7 +176,7 @@ def _wait_for_models(plan: Plan) -> list[str]:
 def _url(plan: Plan, url: str, node: Node) -> str:
     if not plan.cluster.unnamed:
         return shlex.quote(url)
-    chosen = f"${{nodes[{ROLES.index(node.role)}]}}"
+    chosen = f"${{addresses[{ROLES.index(node.role)}]}}"
     return f'"{url.replace(node.address, chosen)}"'
 
 
@@ -204,7 +204,7 @@ def _sbatch(plan: Plan) -> str:
     options += slurm_options(cluster, gpus=plan.recipe.platform.gpus_per_node)
     head = ["#!/bin/bash", *(f"#SBATCH {option}" for option in options), "set -eu"]
     if cluster.unnamed:
-        head.append('mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")')
+        head += _name_nodes(cluster.interface)
     hold = not cluster.detached
     body = [
         _step(plan, item.node, launch_script(item, plan, "manual", hold=hold), item.role)
@@ -212,6 +212,19 @@ def _sbatch(plan: Plan) -> str:
     ]
     router = _step(plan, plan.router.node, router_script(plan, "manual", hold=hold), ROUTER)
     return _lines(*head, *_on_exit(plan), *_in_order(plan, body, router), "sleep infinity")
+
+
+def _name_nodes(interface: str) -> list[str]:
+    """Hosts that Slurm gave, and the address each has on the interface of the cluster file."""
+    return [
+        'mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")',
+        "addresses=()",
+        'for node in "${nodes[@]}"; do',
+        f'  line=$(srun --overlap -N1 -n1 -w "$node" {shlex.join(address_command(interface))})',
+        "  line=${line#* inet }",
+        '  addresses+=("${line%%/*}")',
+        "done",
+    ]
 
 
 def _on_exit(plan: Plan) -> list[str]:
@@ -230,13 +243,13 @@ def _host(plan: Plan, node: Node) -> str:
 
 
 def _step(plan: Plan, node: Node, script: str, role: str) -> str:
-    """A step of the batch script; where Slurm chose the nodes their names are put in first."""
+    """A step of the batch script; where Slurm chose the nodes their addresses are put in first."""
     end, cluster = f"END_{role.upper()}", plan.cluster
     srun = folded(["srun", "--overlap", "-N1", "-n1", *step_options(cluster)])
     if not cluster.unnamed:
         return f"{srun} -w {node.host} sh -s <<'{end}' &\n{script}{end}"
     names = " ".join(
-        f'-e "s/{item.host}/${{nodes[{number}]}}/g"' for number, item in enumerate(cluster.nodes)
+        f'-e "s/{item.host}/${{addresses[{number}]}}/g"' for number, item in enumerate(cluster.nodes)
     )
     return f"sed {names} <<'{end}' | {srun} -w {_host(plan, node)} sh -s &\n{script}{end}"
 

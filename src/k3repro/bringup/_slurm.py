@@ -18,6 +18,11 @@ def slurm_options(cluster: Cluster, *, gpus: int = 8) -> list[str]:
     return [*options, f"--time={cluster.time_minutes}"]
 
 
+def address_command(interface: str) -> list[str]:
+    """What a node that Slurm chose is asked for its address."""
+    return ["ip", "-4", "-o", "addr", "show", "dev", interface]
+
+
 def step_options(cluster: Cluster) -> list[str]:
     """What a step that runs inside the image asks of pyxis; empty for every other runtime."""
     if cluster.runtime != "pyxis":

@@ -106,11 +106,12 @@ class BringUp:
 
     async def _name_nodes(self) -> Cluster:
         """The cluster with the nodes that Slurm gave, and the plan for them."""
-        text = with_hosts(self.state.cluster_text, await hosts_of(self.state.job))
+        text = with_hosts(
+            self.state.cluster_text, await hosts_of(self.state.job, self.plan.cluster.interface)
+        )
         cluster = parse_cluster(text, self.plan.cluster.where)
         self.plan = make_plan(self.plan.recipe, replace(cluster, overrides={}))
-        self.state.cluster_text, self.state.url = text, self.plan.router.url
-        self.state.digest = self.plan.digest
+        self.state.cluster_text, self.state.url = text, self.plan.router.url  # digest: of what was asked
         self.note("allocate", f"nodes {', '.join(node.host for node in cluster.nodes)}")
         return self.plan.cluster
 
