@@ -369,12 +369,12 @@ def model_fact(w: Writer) -> Fragment:
 
 
 KINDS: dict[str, Callable[[Writer], Fragment]] = {
-    "from-to": from_to, "rise": rise, "annotation": annotated, "percent-of": share_of, "baseline "
-                                                                                       "table": speedups, "change table": changes,
-    "annotated "
-    "table": notes, "mean row": means, "total row": totals, "GPUs x per-GPU": per_gpu, "input + output": in_out, "listing": listing,
-    "percentiles": percentiles, "equation": equation, "conversion": conversion, "reciprocal": reciprocal, "cluster": cluster, "count": counted,
-    "shares": rest, "quote": quoted, "heading": heading, "fact": model_fact,
+    "from-to": from_to, "rise": rise, "annotation": annotated, "percent-of": share_of,
+    "baseline table": speedups, "change table": changes, "annotated table": notes, "mean row": means,
+    "total row": totals, "GPUs x per-GPU": per_gpu, "input + output": in_out, "listing": listing,
+    "percentiles": percentiles, "equation": equation, "conversion": conversion, "reciprocal": reciprocal,
+    "cluster": cluster, "count": counted, "shares": rest, "quote": quoted, "heading": heading,
+    "fact": model_fact,
 }  # fmt: skip
 
 
