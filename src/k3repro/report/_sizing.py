@@ -24,6 +24,13 @@ _COLUMNS = (
     "tpot_ms_p95", "e2e_s_p50", "e2e_s_p95", "tokens_per_s", "out_tokens_per_s", "ttft_error", "tpot_error",
     "e2e_error", "binds_ttft", "binds_e2e",
 )  # fmt: skip
+_CODED = (
+    "ttft_error",
+    "tpot_error",
+    "e2e_error",
+    "binds_ttft",
+    "binds_e2e",
+)  # few distinct values: by number
 # name, label, unit, whether it may be left empty, whether it is folded away
 _INPUTS = (
     ("isl", "Prompt (ISL)", "tokens", False, False),
@@ -78,13 +85,22 @@ def sizing_html(sources: Sources, query: str) -> str:
 
 
 def _data(rows: Sequence[Mapping[str, Any]], platforms: Sequence[str]) -> dict[str, Any]:
-    """The grid as the script reads it: axes, and rows of each point, by platform."""
+    """The grid as the script reads it: axes, and rows of each point, by platform.
+
+    A coded column holds places in `words`, which keeps pages light.
+    """
+    words = list(dict.fromkeys(row[name] for row in rows for name in _CODED))
+    place = {word: number for number, word in enumerate(words)}
     axes = {name: sorted({int(row[name]) for row in rows}) for name in _POINT}
     points: dict[str, dict[str, list[list[Any]]]] = {name: {} for name in platforms}
     for row in rows:
         key = "/".join(str(row[name]) for name in _POINT)
-        points[str(row["platform"])].setdefault(key, []).append([row[name] for name in _COLUMNS])
-    return {"axes": axes, "columns": list(_COLUMNS), "points": points}
+        points[str(row["platform"])].setdefault(key, []).append(
+            [place[row[name]] if name in _CODED else row[name] for name in _COLUMNS]
+        )
+    return {
+        "axes": axes, "columns": list(_COLUMNS), "coded": list(_CODED), "words": words, "points": points,
+    }  # fmt: skip
 
 
 def _input(name: str, label: str, unit: str, optional: bool, _folded: bool) -> str:

@@ -5,7 +5,7 @@
   const METRICS = { ttft: ["ttft_s", "s"], tpot: ["tpot_ms", "ms"], e2e: ["e2e_s", "s"] };
   const up = (axis, value) => axis.find((point) => point >= value) ?? null;
 
-  // data: axes, columns, points by platform; asked: isl, osl, users, ttft, tpot, e2e (null: no limit), percentile.
+  // data: axes, columns, points by platform, and the words that coded columns count; asked: isl, osl, users, ttft, tpot, e2e (null: no limit), percentile.
   const choose = (data, platform, asked) => {
     const point = {};
     for (const name of ["isl", "osl", "users"]) {
@@ -20,7 +20,8 @@
     const rows = [...(data.points[platform][`${point.isl}/${point.osl}/${point.users}`] ?? [])].sort(before);
     const row = rows.find((one) => limits.every((name) => value(one, name) <= asked[name])) ?? null;
     if (!row) return { point, row: null, verdict: "no", best: rows.length ? Object.fromEntries(limits.map((name) => [name, Math.min(...rows.map((one) => value(one, name)))])) : {} };
-    const found = Object.fromEntries(data.columns.map((name, index) => [name, row[index]]));
+    const coded = new Set(data.coded);
+    const found = Object.fromEntries(data.columns.map((name, index) => [name, coded.has(name) ? data.words[row[index]] : row[index]]));
     const unknown = limits.filter((name) => found[`${name}_error`] === null);
     const tight = limits.reduce((best, name) => (best === null || value(row, name) / asked[name] > value(row, best) / asked[best] ? name : best), null);
     const binds = tight === "tpot" ? "decode" : tight === "ttft" ? found.binds_ttft : found.binds_e2e;
