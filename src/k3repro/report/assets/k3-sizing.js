@@ -109,7 +109,7 @@
       return {
         nodes: plain(row.nodes),
         verdict: got.verdict === "yes" ? "yes: memory fits, latency simulated" : `unknown: memory fits, and nothing printed says how wrong the simulated ${got.unknown.map((metric) => metric.toUpperCase()).join(" and ")} may be`,
-        shape: `${2 * row.prefill_pools} prefill and ${2 * row.decode_pools} decode nodes, ${row.max_num_seqs} slots a lane`,
+        shape: `${2 * row.prefill_pools} prefill and ${2 * row.decode_pools} decode nodes, ${row.max_num_seqs} slots a DP rank`,
         ttft: band(row, "ttft", asked.percentile), tpot: band(row, "tpot", asked.percentile), e2e: band(row, "e2e", asked.percentile),
         rate: `${short(row.tokens_per_s)} tokens/s, of them ${short(row.out_tokens_per_s)} output`,
         binds: got.binds, cost: price === null || price === undefined ? "no price given" : `$${plain(row.nodes * price, 2)}`, reason: "",
@@ -124,7 +124,11 @@
       const got = asked ? platforms.map((name) => choose(data, name, asked)) : [];
       platforms.forEach((name, k) => {
         const found = asked ? texts(name, asked, got[k]) : {};
-        for (const output of form.querySelectorAll(`section[data-platform="${name}"] output`)) output.textContent = found[output.dataset.live.slice(name.length + 1)] ?? "–";
+        for (const output of form.querySelectorAll(`section[data-platform="${name}"] output`)) {
+          output.textContent = found[output.dataset.live.slice(name.length + 1)] ?? "–";
+          const line = output.closest("dl > div");
+          if (line) line.hidden = !output.textContent;
+        }
       });
       const point = got[0]?.point ?? null;
       said.rounded = point && ["isl", "osl", "users"].some((name) => point[name] !== asked[name]) ? `Simulated for the next point of the grid: ${["isl", "osl", "users"].map((name) => `${NAMES[name]} ${plain(point[name])}`).join(", ")}. The same answer:` : point ? "The same answer:" : "";
