@@ -60,7 +60,7 @@ _ALL = (
     Fault(
         "missing-peers",
         "the list of peer hosts is incomplete, so ranks on the other node decode without context",
-        "share of requests that decode without context, on every lane but the first",
+        "share of requests that decode without context, on every DP rank but the first",
         875_000,
         _NOTHING,
         "none moves",

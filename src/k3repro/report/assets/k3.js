@@ -341,14 +341,18 @@
     else behind().then((page) => switches([...new Set([...here, ...(page.rows[table.closest("[id]").id] || []).flatMap((line) => [...line.matchAll(/data-badge="([^"]+)"/g)].map((found) => found[1]))])]));
   };
 
+  // What scrolls sideways can be reached by key.
   const scrolls = (box) => {
     const wide = box && box.scrollWidth > box.clientWidth;
     if (!box || wide === (box.tabIndex === 0)) return;
-    if (wide) { box.tabIndex = 0; box.setAttribute("role", "region"); box.setAttribute("aria-label", `Table, scrolls sideways: ${box.querySelector("table").dataset.query}`); }
-    else for (const name of ["tabindex", "role", "aria-label"]) box.removeAttribute(name);
+    const table = box.querySelector("table"), name = table ? `Table, scrolls sideways: ${table.dataset.query}` : "Code, scrolls sideways";
+    if (wide) for (const [key, value] of [["tabindex", "0"], ["role", "region"], ["aria-label", name]]) box.setAttribute(key, value);
+    else for (const key of ["tabindex", "role", "aria-label"]) box.removeAttribute(key);
   };
+  const allScroll = () => document.querySelectorAll(".k3-scroll, article pre > code").forEach(scrolls);
   for (const table of document.querySelectorAll("table[data-query]")) if (table.tBodies[0]) tools(table);
-  document.querySelectorAll(".k3-scroll").forEach(scrolls);
+  allScroll();
+  addEventListener("resize", allScroll);
 
   // What only some pages need.
   globalThis.k3 = Object.freeze({ make, load, here, behind });
