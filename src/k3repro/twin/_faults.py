@@ -64,7 +64,7 @@ _ALL = (
         875_000,
         _NOTHING,
         "none moves",
-        "seven of eight lanes answer as if the prompt were empty",
+        "seven of eight DP ranks answer as if the prompt were empty",
     ),
     Fault(
         "coalesced-events",
@@ -87,7 +87,7 @@ _ALL = (
     Fault(
         "prefill-api-dies",
         "one of the eight API servers of the prefill pool dies while prompts queue",
-        "chance, per request that arrives behind a full round of lanes, to take an API server down",
+        "chance, per request that arrives behind a full round of DP ranks, to take an API server down",
         20_000,
         "ApiServer process died unexpectedly, shutting down remaining processes",
         "requests stop reaching the queues; usage of the decode pool stays low",
