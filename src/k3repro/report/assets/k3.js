@@ -341,11 +341,11 @@
     else behind().then((page) => switches([...new Set([...here, ...(page.rows[table.closest("[id]").id] || []).flatMap((line) => [...line.matchAll(/data-badge="([^"]+)"/g)].map((found) => found[1]))])]));
   };
 
-  // What scrolls sideways can be reached by key.
+  // What scrolls can be reached by key.
   const scrolls = (box) => {
-    const wide = box && box.scrollWidth > box.clientWidth;
+    const wide = box && (box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight);
     if (!box || wide === (box.tabIndex === 0)) return;
-    const table = box.querySelector("table"), name = table ? `Table, scrolls sideways: ${table.dataset.query}` : "Code, scrolls sideways";
+    const table = box.querySelector("table"), name = table ? `Table, scrolls: ${table.dataset.query}` : "Code, scrolls";
     if (wide) for (const [key, value] of [["tabindex", "0"], ["role", "region"], ["aria-label", name]]) box.setAttribute(key, value);
     else for (const key of ["tabindex", "role", "aria-label"]) box.removeAttribute(key);
   };
