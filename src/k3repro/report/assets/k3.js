@@ -352,7 +352,7 @@
   const allScroll = () => document.querySelectorAll(".k3-scroll, article pre > code").forEach(scrolls);
   for (const table of document.querySelectorAll("table[data-query]")) if (table.tBodies[0]) tools(table);
   allScroll();
-  addEventListener("resize", allScroll);
+  for (const when of ["load", "resize"]) addEventListener(when, allScroll);
 
   // What only some pages need.
   globalThis.k3 = Object.freeze({ make, load, here, behind });
