@@ -145,6 +145,18 @@ SILENT = [
     "(ms) | 120 | 100 | 900 |\n| TPOT (ms) | 20 | 19 | 60 |\n",
     "| Model | Speedup |\n|---|---|\n| A | 1.5x |\n| B | 2.0x |\n",
     "On H100, 2x higher throughput.\n\nOn A100, 3x higher throughput.\n",
+    "It answers contradiction (2).\n\n| Label | Severity |\n|---|---|\n| Contradiction | 4 "
+    "|\n| Neutral | 2 |\n",
+    "Requests flow across 7 iterations.\n\n| Iteration | Events |\n|---|---|\n| **1** | a |\n| **2** | b |\n"
+    "| **3** | c |\n| **4** | d |\n| **5** | e |\n| **6-7** | f |\n",
+    "You take four steps:\n\n- Step 1: a\n- Steps 2–3: b\n- Step 4: c\n",
+    "- GPT-OSS: 20B, 120B parameters\n",
+    "GPT-OSS is a 20B parameter model.\n",
+    "Llama-3.1-405B comes with 405B, 70B or 8B parameters.\n",
+    "| Metric | Before | After | Change |\n|---|---|---|---|\n| Median E2EL | 9654ms | 5699ms | −41.0% |\n"
+    "| P99 E2EL | 17686ms | 8956ms | −49.4% |\n",
+    "| Metric | P50 | P90 | P99 |\n|---|---|---|---|\n| Reduction | 40% | 30% | 20% |\n",
+    "| Metric | P50 | P90 | P99 |\n|---|---|---|---|\n| A to B (ms) | +40 | +30 | +20 |\n",
 ]
 
 

@@ -3,7 +3,7 @@
 Precondition: the count is a word (beside a table also a number) up to twenty of a plural noun, without
 `the`, `these`, `both`, `of` or a hedge; it is the last count of its sentence, the sentence ends in a colon,
 and the list follows at once. For a table, its first header is the singular of the counted noun and no row
-is an aggregate.
+is an aggregate. An item or a row that stands for several (`6-7`, `4 to 8`) makes the count unknown.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ _ROW_AGGREGATE = re.compile(r"(?i)\b(?:total|average|avg|mean|geomean|median|ove
 _INLINE = re.compile(r"^\s?(?::|—|–|\s-\s|\()\s?(?P<list>[^.:;()—–]+?)(?=[.)—–]|$)")
 
 
+_SPAN = re.compile(r"^\W*(?:[A-Za-z]+\s)?\d+\s?(?:[-–—‑~&+/]|,\s|\.\.+|…|to\b|through\b|and\b)\s?\d")
 _LONGER = 3  # a list that is longer by more goes on to something else
 _COMBINED = 2  # so many more may be counted than listed where an item can name two things
 
@@ -137,7 +138,7 @@ def _list(blocks: list[Block], sentence: Sentence, number: Printed, noun: str) -
     if goes_on is not None and goes_on.kind == "item":
         return None
     nested = any(b.kind == "item" and b.group != group for b in following[: len(items)])
-    if nested or any(b.kind == "para" for b in following[: len(items)]):
+    if nested or any(b.kind == "para" or _SPAN.match(b.text) for b in following[: len(items)]):
         return None
     if not _verb_ok(sentence, number) or (
         0 < number.value - len(items) <= _COMBINED and any(_several(item.text) for item in items)
@@ -229,7 +230,7 @@ def _rows(context: Context, sentence: Sentence, number: Printed, noun: str) -> R
     far = abs(Fraction(rows) - number.value) > max(3, rows // 2) and not re.search(
         r"\bTable \d", sentence.text
     )
-    if rows != len(labels) or far:
+    if rows != len(labels) or far or any(_SPAN.match(label) for label in labels):
         return None
     return _relation(number, noun, rows, "rows of the table")
 

@@ -1,8 +1,9 @@
 """Printed facts of a model or GPU that `spec` describes: parameters, experts, layers, context, memory,
 bandwidth, peak.
 
-Precondition: the sentence (for a cell: the header of its column) names exactly one known model, or one
-known GPU right before the bracket that holds its size; the number's own words say which fact it is.
+Precondition: the sentence (for a cell: the header of its column) names exactly one known model, with its
+size where the model has one in its name, or one known GPU right before the bracket that holds its size; the
+number's own words say which fact it is, and of several totals none is judged.
 Rounding and 4 % are allowed, because sources count embeddings and draft layers differently; a rate above
 what the peak allows needs the whole dense peak.
 """
@@ -32,6 +33,7 @@ _MODELISH = re.compile(
     r"MiniMax|Gemma|Nemotron|Claude|Gemini|Grok)[\w .-]{0,3}[\w.-]*",
     re.IGNORECASE,
 )
+_SIZE = re.compile(r"(?i)\d[bmt]\b")
 _ACTIVE = re.compile(r"(?i)\bactiv\w+|per token")
 _MEMORY = re.compile(r"(?i)^\s?(?:of\s)?(?:HBM\w*|memory|VRAM|each|,|\)|per GPU|/GPU)")
 
@@ -56,10 +58,14 @@ def _whole(block: Block, context: Context) -> Sentence:
 
 @cache
 def _names() -> tuple[tuple[re.Pattern[str], Model], ...]:
-    """Spellings of every known model: its title and full aliases, hyphen or blank between the parts."""
+    """Spellings of every known model: its title and full aliases, hyphen or blank between the parts; a
+    family's name without the size names no member.
+    """
     found = []
     for model in models():
         spelled = {model.title, *(a for a in model.aliases if len(a) > 4 and "/" not in a)}
+        if _SIZE.search(model.title):
+            spelled = {s for s in spelled if _SIZE.search(s)}
         words = "|".join(re.escape(s).replace(r"\-", r"[- ]") for s in sorted(spelled, key=len, reverse=True))
         found.append((re.compile(rf"(?i)(?<![\w-])(?:{words})(?![\w-]|\.\d)"), model))
     return tuple(found)
@@ -89,15 +95,24 @@ def _counts(name: str) -> Mapping[str, float]:
     return {"total": float(total), "active": float(active)}
 
 
+def _kind(sentence: Sentence, number: Printed) -> str:
+    """Whether a number of parameters is of those active a token or of all; empty for another number. In a
+    list (`405B, 70B parameters`) the last alone has the unit.
+    """
+    bare = not number.unit and re.search(r"\d[BT]$", number.text)
+    if number.value <= 10**8 or not (bare or number.unit == "parameter"):
+        return ""
+    around = number.qualifier + sentence.after(number)[:18] + sentence.before(number)[-12:]
+    return "active" if _ACTIVE.search(around) else "total"
+
+
 def _of_model(sentence: Sentence, model: Model) -> Iterator[Relation]:
-    for number in sentence.numbers:
+    kinds = [_kind(sentence, number) for number in sentence.numbers]
+    for number, kind in zip(sentence.numbers, kinds, strict=True):
         said, after = number.text.lower(), sentence.after(number)
-        if number.unit == "parameter" and number.value > 10**8:
-            kind = (
-                "active"
-                if _ACTIVE.search(number.qualifier + after[:18] + sentence.before(number)[-12:])
-                else "total"
-            )
+        if kind and (number.unit != "parameter" or (kind == "total" and kinds.count("total") > 1)):
+            continue
+        if kind:
             yield from _fact(number, model.title, f"{kind} parameters", _counts(model.name)[kind])
         elif number.unit == "expert" and model.moe and re.search("routed", number.qualifier):
             yield from _fact(number, model.title, "routed experts", model.moe.experts, exact=True)

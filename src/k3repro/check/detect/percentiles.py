@@ -1,6 +1,7 @@
 """Percentiles of one metric in order: p50 <= p90 <= p95 <= p99 <= max, in a row or a column of a table.
 
-Precondition: the labels differ in the percentile only.
+Precondition: the labels differ in the percentile only, and the numbers are quantities: a line of signed
+numbers, of factors or of percentages under a label of change has no order.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from k3repro.check._grid import Line, grid_of
 from k3repro.check._lexer import Printed
 from k3repro.check._relation import Reckoning, Relation, relate
 from k3repro.check._text import Context, show
+from k3repro.check.detect.columns import derived
 from k3repro.printed import INFINITY, Span
 
 __all__ = ["detect"]
@@ -44,6 +46,8 @@ def rank_of(label: str) -> tuple[str, float] | None:
 
 
 def _judge(line: Line, labels: Mapping[int, str]) -> Iterator[Relation]:
+    if derived(line) or any(number.signed for number in line.cells.values()):
+        return
     groups: dict[str, list[tuple[float, Printed]]] = {}
     for at, number in line.cells.items():
         named = rank_of(labels.get(at, ""))

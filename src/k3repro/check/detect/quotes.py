@@ -1,10 +1,11 @@
 """A table's cell quoted in the text: `coding (3.32)` beside a row `Coding | 3.32`; headings beside their
 section.
 
-Precondition: the row's label stands right before a bracket that holds just the number, or the column's
-header stands right before the number and one row label in the sentence or the one before it; the table has
-one column of such numbers and is of the same section or its neighbour. A heading's percentage or factor
-must be printed in its section, where the section names the metric with exactly one number of that unit.
+Precondition: the row's label stands right before a bracket that holds just the number (no bare integer,
+which may be the label's index), or the column's header stands right before the number and one row label in
+the sentence or the one before it; the table has one column of such numbers and is of the same section or
+its neighbour. A heading's percentage or factor must be printed in its section, where the section names the
+metric with exactly one number of that unit.
 """
 
 from __future__ import annotations
@@ -82,6 +83,8 @@ def _plain(number: Printed) -> Span:
 
 def _bracketed(sentence: Sentence, number: Printed, labels: dict[str, Printed]) -> str:
     before, after = sentence.before(number).lower(), sentence.after(number)
+    if number.text.isdigit():
+        return ""
     if not re.match(r"^\s?\)", after) or not re.search(r"\s?\(\s?$", before):
         return ""
     said = before.rstrip("( ")
