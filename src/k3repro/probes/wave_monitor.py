@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,24 +19,32 @@ from k3repro.units import highest_quantile, quantile
 LAG_LIMIT_S = 0.005
 LAG_SHARE = 0.02
 _TICK_S = 0.01
+_FEW_TICKS = 10
 
 
 @dataclass(slots=True)
 class Headroom:
     """How late the client's loop was while a wave ran: `lags` of a timer in seconds, CPU time over wall
-    time.
+    time, and how long it was watched.
     """
 
     lags: list[float] = field(default_factory=list)
     cpu_share: float | None = None
+    watched_s: float | None = None
+    _due: float | None = None
 
     @property
     def lag_s(self) -> float | None:
-        """Missed deadlines: p99, or the highest quantile that so many ticks support; None with fewer than
-        ten.
+        """Missed deadlines: p99, or the highest quantile that so many ticks support.
+
+        Fewer than ten ticks say nothing of a wave too short for ten (None). In a longer wave their absence
+        is the finding, a loop that never came round: then the worst of them.
         """
         q = highest_quantile(len(self.lags))
-        return None if q is None else quantile(self.lags, q)
+        if q is not None:
+            return quantile(self.lags, q)
+        starved = self.watched_s is not None and self.watched_s >= _FEW_TICKS * _TICK_S
+        return max(self.lags) if starved and self.lags else None
 
     @contextlib.asynccontextmanager
     async def watch(self) -> AsyncIterator[None]:
@@ -46,15 +55,18 @@ class Headroom:
             yield
         finally:
             ticker.cancel()
-            wall = time.perf_counter() - wall
+            overdue = asyncio.get_running_loop().time() - (self._due or math.inf)
+            if overdue > 0:  # or a loop that was blocked to the end would have no tick at all
+                self.lags.append(overdue)
+            self.watched_s = wall = time.perf_counter() - wall
             self.cpu_share = (time.process_time() - cpu) / wall if wall > 0 else None
 
     async def _tick(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            due = loop.time() + _TICK_S
+            self._due = loop.time() + _TICK_S
             await asyncio.sleep(_TICK_S)
-            self.lags.append(max(0.0, loop.time() - due))
+            self.lags.append(max(0.0, loop.time() - self._due))
 
 
 @dataclass(frozen=True, slots=True)
