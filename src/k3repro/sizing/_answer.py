@@ -11,7 +11,7 @@ from k3repro.errors import UsageError
 from k3repro.sizing._fidelity import Band, Fidelity, Unknown
 from k3repro.sizing._goals import METRICS, Goal
 from k3repro.sizing._layouts import other_layouts
-from k3repro.sizing._search import Found, search
+from k3repro.sizing._search import Found, rank, search
 from k3repro.sizing._sensitivity import Swing, intervals, swings
 from k3repro.sizing._trial import Plan, Trial
 from k3repro.store import Artifact
@@ -150,7 +150,9 @@ def _judge(
     if found.impossible:
         return "no", [found.impossible]
     if found.choice is None:
-        return "no", [f"nothing up to {most_nodes} nodes keeps {' and '.join(map(str, goals))}"]
+        return "no", [
+            f"nothing up to {most_nodes} nodes keeps {' and '.join(map(str, goals))}{_nearest(found, goals)}"
+        ]
     reasons: list[str] = []
     verdict = "yes"
     for goal in goals:
@@ -168,9 +170,21 @@ def _judge(
     return verdict, reasons
 
 
+def _nearest(found: Found, goals: Sequence[Goal]) -> str:
+    """What the simulated deployment that misses by least gives of the goals."""
+    if not found.trials:
+        return ""
+    best = min(found.trials, key=lambda trial: (_excess(trial, goals), rank(trial)))
+    one, gives = (
+        best.candidate,
+        ", ".join(f"{g.metric.upper()} p{g.percentile} {best.values[g.key]:g}" for g in goals),
+    )
+    return f"; the nearest, {one.nodes} nodes as {one.shape}, gives {gives}"
+
+
 def _binds(found: Found, goals: Sequence[Goal]) -> str:
     """The phase that most of the time of the tightest goal goes to, without its answer or just below it."""
-    trial = found.choice or (min(found.trials, key=lambda t: _excess(t, goals)) if found.trials else None)
+    trial = found.choice or min(found.trials, key=lambda t: _excess(t, goals), default=None)
     if trial is None:
         return ""
     tight = max(goals, key=lambda goal: trial.values[goal.key] / goal.limit, default=Goal("e2e", 1.0))
