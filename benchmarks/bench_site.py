@@ -25,7 +25,7 @@ from k3repro.report._mkdocs import run_mkdocs
 from k3repro.store import Store
 
 LIMIT_S = 20.0
-HEAVY = 1_500_000  # bytes of a page with all it loads, but the search index and the SQL engine
+HEAVY = 1_000_000  # bytes that a page loads unasked
 
 
 def timed(action: Callable[[], object]) -> float:
@@ -35,8 +35,12 @@ def timed(action: Callable[[], object]) -> float:
 
 
 def weights(root: Path) -> None:
-    """Print the heaviest pages with what they load."""
-    sizes = sorted(((weight(root, name), name) for name in pages_of(root)), reverse=True)
+    """Print what pages weigh: HTML alone, and with all that they load unasked."""
+    weighed = {name: weight(root, name) for name in pages_of(root)}
+    sizes = sorted(((item.unasked, name) for name, item in weighed.items()), reverse=True)
+    own = statistics.median(item.own for item in weighed.values())
+    middle = sizes[len(sizes) // 2][0]
+    print(f"median page, KB: {own / 1e3:.0f} of its own, {middle / 1e3:.0f} with shared files")
     print(
         f"heaviest pages, MB (limit {HEAVY / 1e6}): "
         + ", ".join(f"{name} {size / 1e6:.2f}" for size, name in sizes[:3])

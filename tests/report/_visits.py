@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from k3repro.errors import MachineError
 from k3repro.report._engine import fetch_package
@@ -40,6 +42,20 @@ class Visit:
     view: str
     problems: list[str] = field(default_factory=list)
     charts_ms: float = 0.0
+    unasked: int = 0  # bytes that the page loaded before anybody touched it
+
+
+@dataclass(frozen=True)
+class Weight:
+    """Uncompressed bytes of a page. The search index and the SQL engine come only to who asks, and count nowhere."""
+
+    own: int  # HTML, and the grid of a form
+    shared: int  # theme, styles and scripts, the same files for every page
+    asked: int  # cards and further rows; the charts' engine where there is a chart
+
+    @property
+    def unasked(self) -> int:
+        return self.own + self.shared
 
 
 def axe_source() -> str:
@@ -67,22 +83,27 @@ def tour(browser: Any, root: Path, pages: list[str], views: list[str], axe: str 
     )
     page = context.new_page()
     heard: list[str] = []
+    loaded: set[str] = set()
+    page.on("request", lambda request: loaded.add(request.url))
     page.on("console", lambda message: heard.append(f"says {message.type}: {message.text}"))
     page.on("pageerror", lambda error: heard.append(f"fails: {error}"))
     page.on("request", lambda request: heard.append(f"asks {request.url}") if outside(request.url) else None)
     for name in pages:
         page.set_viewport_size({"width": DESK[0], "height": DESK[1]})
+        loaded.clear()
         page.goto((root / name).as_uri(), wait_until="load")
+        unasked = sum(path.stat().st_size for path in map(_file, loaded) if path and path.is_file())
         if axe:
             page.evaluate(axe)
         for view in views:
-            visit = Visit(name, view)
+            visit = Visit(name, view, unasked=unasked)
             scheme, (width, height) = VIEWS[view]
             page.set_viewport_size({"width": width, "height": height})
             page.evaluate(
                 "(scheme) => document.body.setAttribute('data-md-color-scheme', scheme)", SCHEMES[scheme]
             )
             page.evaluate("globalThis.k3Figures && globalThis.k3Figures.drawAll().then(() => null)")
+            page.evaluate("globalThis.k3Forms && globalThis.k3Forms.wakeAll().then(() => null)")
             try:
                 page.wait_for_function(READY, timeout=30_000)
             except Exception:
@@ -102,14 +123,28 @@ def pages_of(root: Path) -> list[str]:
     return [path.relative_to(root).as_posix() for path in sorted(root.rglob("*.html"))]
 
 
-def weight(root: Path, name: str) -> int:
-    """Bytes of a page and of all that it loads, the search index and the SQL engine apart."""
+def _file(url: str) -> Path | None:
+    """The file that a request asked for."""
+    return Path(unquote(urlsplit(url).path)) if url.startswith("file:") else None
+
+
+def _sizes(root: Path, names: Iterable[str]) -> int:
+    return sum((root / name).stat().st_size for name in names if (root / name).is_file())
+
+
+def weight(root: Path, name: str) -> Weight:
+    """What a page loads, by who must ask for it."""
     html = (root / name).read_text("utf-8")
     base = (root / name).parent
-    files = {
-        (base / source).resolve() for source in re.findall(r'(?:src|href)="([^"#?:]+\.(?:js|css|svg))"', html)
-    }
-    loaded = {"k3-search.js"} | ({"k3-figures.js", "vega.js"} if "k3-spec" in html else set())
-    loaded |= {"k3-sizing.js"} if "k3-sizing" in html else set()
-    files |= {root / "assets" / "k3" / item for item in loaded}
-    return len(html.encode()) + sum(path.stat().st_size for path in files if path.is_file())
+    linked = re.findall(r'(?:src|href)="([^"#?:]+\.(?:js|css|svg))"', html)
+    shared = {os.path.relpath(base / source, root) for source in linked} | {"assets/k3/k3-search.js"}
+    grids = {f"behind/grid/{query}.js" for query in re.findall(r'<form[^>]* data-query="([^"]+)"', html)}
+    asked = {f"behind/{name.removesuffix('.html')}.js"}
+    if grids:
+        shared.add("assets/k3/k3-sizing.js")
+    if "k3-spec" in html:
+        shared.add("assets/k3/k3-figures.js")
+        asked.add("assets/k3/vega.js")
+    if "k3-console" in html:
+        shared.add("assets/k3/k3-console.js")
+    return Weight(_sizes(root, {name, *grids}), _sizes(root, shared), _sizes(root, asked))

@@ -19,7 +19,7 @@ from k3repro.report._grammar import Grammar
 from k3repro.report._html import fragment, same_bytes, shape
 from k3repro.report._journey import steps_html
 from k3repro.report._markup import sha256
-from k3repro.report._sizing import sizing_html
+from k3repro.report._sizing import grid_name, grid_text, sizing_html
 from k3repro.report._sources import Sources, rows_digest
 from k3repro.report._spec import refuse_nan, spec_problems
 from k3repro.report._switches import switches_of
@@ -65,6 +65,7 @@ class PageCheck:
     seals: set[str] = field(default_factory=set)
     quoted: set[str] = field(default_factory=set)
     further: dict[str, list[str]] = field(default_factory=dict)
+    grids: dict[str, str] = field(default_factory=dict)  # data files of forms, as they should be
 
     @property
     def base(self) -> str:
@@ -83,7 +84,7 @@ class PageCheck:
             ("//code[@data-source]", self._source),
             ("//form[contains(@class,'k3-sizing')]", self._sizing),
             ("//div[contains(@class,'k3-console')]", self._console),
-            ("//script[contains(@class,'k3-grid') or contains(@class,'k3-console-data')]", self._inside),
+            ("//script[contains(@class,'k3-console-data')]", self._inside),
             ("//figure[contains(@class,'k3-figure')]", self._figure),
         ]
         for path, check in checks:
@@ -274,6 +275,7 @@ class PageCheck:
     def _sizing(self, form: Any) -> None:
         query = form.attrib["data-query"]
         self._compare(form, fragment(sizing_html(self.sources, query)), "sizing form")
+        self.grids[grid_name(query)] = grid_text(self.sources, query)
         self._count(query, len(form.xpath(".//input")))
 
     def _console(self, element: Any) -> None:

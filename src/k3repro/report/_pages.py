@@ -20,7 +20,7 @@ from k3repro.report._glossary import glossary_html, load_glossary
 from k3repro.report._journey import steps_html
 from k3repro.report._markup import attributes, escape, printable, sha256
 from k3repro.report._site import Site
-from k3repro.report._sizing import sizing_html
+from k3repro.report._sizing import grid_name, grid_text, sizing_html
 from k3repro.report._sources import Sources
 from k3repro.report._tables import block_id, citation_badges, further_rows, table_html
 from k3repro.report._tree import further_nodes, tree_html
@@ -176,7 +176,10 @@ class Page:
 
     def sizing(self, query: str) -> str:
         """`{{ sizing("sizing-grid") }}`, alone on its line: a form answered live."""
-        return self._block(self._use(query, lambda: sizing_html(self.sources, query)))
+        form = self._use(query, lambda: sizing_html(self.sources, query))
+        if grid := grid_text(self.sources, query):
+            self.shipped.behind[grid_name(query)] = grid
+        return self._block(form)
 
     def finding(
         self,

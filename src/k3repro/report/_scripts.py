@@ -38,7 +38,7 @@ _LOADS = {
     "source": ("src", "srcset"),
     "use": ("href",),
 }
-_DATA_SCRIPTS = ("k3-console-data", "k3-grid", "k3-spec")
+_DATA_SCRIPTS = ("k3-console-data", "k3-spec")
 
 
 @lru_cache(maxsize=1)

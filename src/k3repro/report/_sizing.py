@@ -1,7 +1,8 @@
 """Sizing as a form: deployments simulated ahead from one query, chosen in the page as the command chooses.
 
-The whole form is made again by the verifier: inputs, the grid, and what each answer names as its source.
-Answers stand in `<output data-live>`, empty when built; `assets/k3-sizing.js` fills them and draws the steps.
+The form and its data are made again by the verifier: inputs, the grid, and what each answer names as its
+source. Answers stand in `<output data-live>`, empty when built; `assets/k3-sizing.js` fills them and draws
+the steps, from a data file that comes when the form does into view.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from k3repro.report._queries import ColumnSpec
 from k3repro.report._sources import Sources
 from k3repro.report._values import badge, cell_attributes
 
-__all__ = ["sizing_html"]
+__all__ = ["grid_name", "grid_text", "sizing_html"]
 
 _POINT = ("isl", "osl", "users")
 _COLUMNS = (
@@ -71,7 +72,6 @@ def sizing_html(sources: Sources, query: str) -> str:
         "class": "k3-sizing", "id": query, "data-query": query, "autocomplete": "off",
         "novalidate": "novalidate",
     }  # fmt: skip
-    grid = script_json(_data(result.rows, platforms))
     return (
         f"<form{attributes(pairs)}><p>Answers need scripts.</p>"
         f"<fieldset><legend>Your workload and limits</legend>{fields}"
@@ -79,16 +79,28 @@ def sizing_html(sources: Sources, query: str) -> str:
         f'<div class="k3-sizing-cards">{cards}</div><figure class="k3-steps" aria-live="off"></figure>'
         f'<p class="k3-sizing-said"><output data-live="rounded"></output> '
         f'<code><output data-live="command"></output></code></p>'
-        f'<script type="application/json" class="k3-grid">{grid}</script>'
         "</form>"
     )
 
 
-def _data(rows: Sequence[Mapping[str, Any]], platforms: Sequence[str]) -> dict[str, Any]:
+def grid_name(query: str) -> str:
+    """Where the grid of a query stands in the site, once for every form that asks it."""
+    return f"behind/grid/{query}.js"
+
+
+def grid_text(sources: Sources, query: str) -> str:
+    """The data file of a form: a script, so that it also loads from disk; nothing where no row is."""
+    rows = sources.result(query).rows
+    data = script_json({query: _data(rows)})
+    return f"window.k3Grids=Object.assign(window.k3Grids||{{}},{data});\n" if rows else ""
+
+
+def _data(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The grid as the script reads it: axes, and rows of each point, by platform.
 
-    A coded column holds places in `words`, which keeps pages light.
+    A coded column holds places in `words`, which keeps the file light.
     """
+    platforms = dict.fromkeys(str(row["platform"]) for row in rows)
     words = list(dict.fromkeys(row[name] for row in rows for name in _CODED))
     place = {word: number for number, word in enumerate(words)}
     axes = {name: sorted({int(row[name]) for row in rows}) for name in _POINT}

@@ -131,6 +131,7 @@ def check_page(
     data_file = page.behind()
     if data_file:
         outcome.behind[behind_name(name)] = data_file
+    outcome.behind |= page.grids
     outcome.links[name] = links_of(name, root, data_file or "")
     outcome.seals |= page.seals
     outcome.quoted |= page.quoted

@@ -75,8 +75,8 @@
     return drawing;
   };
 
-  for (const form of document.querySelectorAll("form.k3-sizing")) {
-    const data = JSON.parse(form.querySelector("script.k3-grid").textContent), platforms = Object.keys(data.points);
+  const fill = (form) => {
+    const data = window.k3Grids[form.dataset.query], platforms = Object.keys(data.points);
     const fields = [...form.elements].filter((item) => item.name);
     form.querySelector("p").remove();
     const DEFAULTS = { isl: "200K", osl: "256", users: "32", ttft: "", e2e: "", tpot: "" };
@@ -150,5 +150,18 @@
     for (const input of fields) if (input.tagName === "INPUT") input.value = DEFAULTS[input.name] ?? "";
     restore();
     refresh(false);
-  }
+  };
+
+  // The grid comes when a form does into view, or when the address asks it something.
+  const { load } = globalThis.k3, woken = new Map();
+  const wake = (form) => {
+    if (!woken.has(form)) woken.set(form, new Promise((resolve) => load(`../../behind/grid/${form.dataset.query}.js`, () => { fill(form); resolve(); })));
+    return woken.get(form);
+  };
+  const forms = [...document.querySelectorAll("form.k3-sizing")];
+  const near = new IntersectionObserver((seen) => {
+    for (const entry of seen) if (entry.isIntersecting) { near.unobserve(entry.target); wake(entry.target); }
+  }, { rootMargin: "300px" });
+  for (const form of forms) if (location.hash.startsWith(`#${form.id}?`)) wake(form); else near.observe(form);
+  globalThis.k3Forms = Object.freeze({ wakeAll: () => Promise.all(forms.map(wake)) });
 })();
