@@ -155,9 +155,10 @@ class Bucketer:
                 found[1] += 1
                 found[2].append(name)
         for entry, count, names in groups.values():
-            self._count(entry, count, names or [entry[0]])
+            self.count(entry, count, names or [entry[0]])
 
-    def _count(self, entry: tuple[str, str, tuple[int, ...], int], count: int, names: list[str]) -> None:
+    def count(self, entry: tuple[str, str, tuple[int, ...], int], count: int, names: list[str]) -> None:
+        """Count `count` tensors like `entry`; `names` are kept where no scheme knows them."""
         name, dtype, shape, nbytes = entry
         place = self._classify(name)
         bucket = self._sums.setdefault(place, Bucket())

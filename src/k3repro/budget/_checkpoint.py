@@ -64,5 +64,7 @@ def checkpoint_of_model(model: Model) -> Checkpoint:
         SpecError: the spec does not describe this family's tensors far enough.
     """
     bucketer = Bucketer(model)
-    bucketer.add(tensors_of(model))
+    experts = model.moe.experts if model.moe else 1
+    for entry in tensors_of(model, one_expert=True):
+        bucketer.count(entry, experts if ".experts.0." in entry.name else 1, [entry.name])
     return Checkpoint(f"spec:{model.name}", bucketer.inventory(), model.shards, None)

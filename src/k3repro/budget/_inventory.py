@@ -14,24 +14,25 @@ _BF16, _F32 = "BF16", "F32"
 _NAMES = {"packed": ("w1", "w3", "w2"), "mlp": ("gate_proj", "up_proj", "down_proj")}
 
 
-def tensors_of(model: Model) -> Iterator[TensorEntry]:
-    """All tensors of a checkpoint, in layer order.
+def tensors_of(model: Model, *, one_expert: bool = False) -> Iterator[TensorEntry]:
+    """All tensors of a checkpoint, in layer order; with `one_expert` only the first routed expert of a layer,
+    whose others have the same dtypes and shapes.
 
     Raises:
         InputError: weights stored in a format that is not known.
         SpecError: the spec does not describe this family's tensors far enough.
     """
-    entries = _all(model)
+    entries = _all(model, one_expert)
     if model.plain_format != "f32":
         return entries
     return (e._replace(dtype=_F32, nbytes=2 * e.nbytes) if e.dtype == _BF16 else e for e in entries)
 
 
-def _all(model: Model) -> Iterator[TensorEntry]:
+def _all(model: Model, one_expert: bool) -> Iterator[TensorEntry]:
     prefix = model.tensor_prefix
     yield _tensor(f"{prefix}embed_tokens.weight", _BF16, model.vocab_size, model.hidden_size)
     for index in range(model.num_layers):
-        yield from _layer(model, index, f"{prefix}layers.{index}.")
+        yield from _layer(model, index, f"{prefix}layers.{index}.", one_expert)
     yield _tensor(f"{prefix}norm.weight", _BF16, model.hidden_size)
     if model.family == "kimi-k3":
         yield _tensor(f"{prefix}output_attn_res_norm.weight", _BF16, model.hidden_size)
@@ -90,7 +91,7 @@ def _by_groups(name: str, rows: int, columns: int, form: Format, *, by_row: bool
         yield _tensor(f"{name}.g_idx", "I32", columns)
 
 
-def _layer(model: Model, index: int, prefix: str) -> Iterator[TensorEntry]:
+def _layer(model: Model, index: int, prefix: str, one_expert: bool) -> Iterator[TensorEntry]:
     hidden = model.hidden_size
     for kind in model.layer_kinds[index].split("+"):
         yield from _mixer(model, kind, prefix)
@@ -103,7 +104,7 @@ def _layer(model: Model, index: int, prefix: str) -> Iterator[TensorEntry]:
             yield _tensor(f"{prefix}{part}_proj.weight", _BF16, 1, hidden)
     beside = model.mlp_kind(index)
     if beside == "moe" and model.moe is not None:
-        yield from _moe(model, model.moe, prefix)
+        yield from _moe(model, model.moe, prefix, one_expert)
     elif beside == "dense":
         if not model.intermediate_size:
             raise SpecError("a dense layer needs intermediate_size", where=model.name)
@@ -219,7 +220,7 @@ def _gqa(model: Model, gqa: Gqa, prefix: str) -> Iterator[TensorEntry]:
         yield _tensor(f"{prefix}sinks", _BF16, gqa.heads)
 
 
-def _moe(model: Model, moe: Moe, prefix: str) -> Iterator[TensorEntry]:
+def _moe(model: Model, moe: Moe, prefix: str, one_expert: bool) -> Iterator[TensorEntry]:
     if moe.style == "fused":
         yield from _fused(model, moe, f"{prefix}mlp.")
         return
@@ -239,7 +240,7 @@ def _moe(model: Model, moe: Moe, prefix: str) -> Iterator[TensorEntry]:
     if moe.shared_gate:
         yield _tensor(f"{block}shared_expert_gate.weight", _BF16, 1, hidden)
     names = _NAMES["packed" if packed else "mlp"]
-    for expert in range(moe.experts):
+    for expert in range(1 if one_expert else moe.experts):
         stem = f"{block}experts.{expert}."
         yield from _mlp(model, stem, moe.intermediate, moe.matrices, hidden=width, routed=True, names=names)
 
