@@ -12,13 +12,16 @@ OFFLINE := $(if $(wildcard wheelhouse/*.whl),--no-index --find-links wheelhouse)
 UV = $(BIN)/uv pip install --quiet --python $(BIN)/python $(OFFLINE)
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check $(OFFLINE)
 export K3_REQUIRE
+# Every process of ours would compile what it imports anew.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help report test test-cluster test-real test-engine lint lock-engine lock wheelhouse clean
+.PHONY: help report test test-nightly test-cluster test-real test-engine lint lock-engine lock wheelhouse clean
 .NOTPARALLEL:
 
 help:
 	@echo "make report      run pipelines/$(PIPELINE).toml against the twin, build the site, verify it (PIPELINE=short is quicker)"
 	@echo "make test        run the tests; ends with what was not run (K3_REQUIRE=browser makes absence a failure)"
+	@echo "make test-nightly run every case of what the tests sample: seeds, platforms, views of every page"
 	@echo "make test-real   run the tests that need a real router and real clients (K3_REAL=FOLDERS adds their bin folders)"
 	@echo "make test-cluster bring four hosts up here (namespaces, sshd, Slurm from Debian packages; root) and run their tests"
 	@echo "make test-engine run the tests that need a real vLLM on CPU (Linux x86-64, 3 GB of wheels, CPU build of torch)"
@@ -37,6 +40,9 @@ report: $(VENV)/.report
 
 test: $(VENV)/.test $(if $(findstring browser,$(K3_REQUIRE)),$(VENV)/.browser)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+
+test-nightly: $(VENV)/.test $(if $(findstring browser,$(K3_REQUIRE)),$(VENV)/.browser)
+	@K3_NIGHTLY=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m nightly $(PYTEST_ARGS)
 
 # The router is installed apart, because its dependencies are none of ours; so are aiperf, guidellm and vLLM.
 K3_REAL ?=

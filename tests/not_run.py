@@ -44,6 +44,10 @@ def _torch() -> str:
     return "" if _module("torch") else "torch is not installed"
 
 
+def _nightly() -> str:
+    return "" if os.environ.get("K3_NIGHTLY") else "here a sample of the cases is tried, there each"
+
+
 def _sbin_path() -> str:
     return os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
 
@@ -62,6 +66,7 @@ KINDS = {
     "cluster": Kind("cluster (sshd, Slurm)", _cluster, "make test-cluster"),
     "engine": Kind("real engine and router", _engine, "make test-real"),
     "gpu": Kind("real engine on a GPU", _gpu, "see docs/gpu-engine.md, then pytest tests/real_gpu -m gpu"),
+    "nightly": Kind("every case", _nightly, "make test-nightly"),
     "torch": Kind("torch", _torch, "pip install torch && make test PYTEST_ARGS='-k torch'"),
 }
 _PREFIX = "NOT RUN "

@@ -52,7 +52,7 @@ def test_each_defect_is_seen_at_full_rate(defect: str) -> None:
 def test_a_probe_that_flags_nothing_fails(probe: str) -> None:
     """Each probe flags some defect, and not the clean twin."""
     assert Trial(probe, "mi325x", "", 0.0, 5).flags() == []
-    noticed = [name for name in DEFECTS if Trial(probe, "mi325x", name, 1.0, 5).flags()]
+    noticed = any(Trial(probe, "mi325x", name, 1.0, 5).flags() for name in DEFECTS)
     assert noticed, f"{probe} flags no defect"
 
 
@@ -63,6 +63,14 @@ def test_a_killed_wave_alone_raises_no_flag(probe: str) -> None:
     assert "canary-before-4" in Trial(probe, "mi325x", "fabric-wedged", 1.0, 5).flags()[0]
 
 
+# Drawn once from the two hundred seeds below; on mi325x seed 5 is tried above.
+@pytest.mark.parametrize(("platform", "seed"), [("mi325x", 19), ("mi300x", 104)])
+@pytest.mark.parametrize("probe", probes_on_trial())
+def test_the_clean_twin_raises_no_flag(probe: str, platform: str, seed: int) -> None:
+    assert Trial(probe, platform, "", 0.0, seed).flags() == []
+
+
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize("platform", ["mi325x", "mi300x"])
 def test_the_clean_twin_raises_no_flag_over_two_hundred_seeds(platform: str) -> None:
@@ -76,6 +84,7 @@ def test_the_clean_twin_raises_no_flag_over_two_hundred_seeds(platform: str) -> 
 def test_a_small_matrix_is_sealed_and_counts_right(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     # Three trials show no more than a third at 95 % confidence.
     monkeypatch.setattr(detection, "ENOUGH", 0.33)
+    monkeypatch.setattr(detection, "probes_on_trial", lambda: ["needle-controls", "needle-gate"])
     settings: dict[str, Any] = {
         "first": 2, "rounds": (3,), "clean": 1, "rates": (1.0, 0.01), "defects": ("preamble",),
     }  # fmt: skip
