@@ -7,6 +7,8 @@ from typing import Any
 
 import altair as alt
 
+STEPS = ["#7b8794", "#45736f", "#5b7f2b", "#9a6b00", "#b23a48"]
+
 
 def figure(rows: Sequence[Mapping[str, Any]]) -> alt.FacetChart:
     """Fewest nodes against users, both platforms."""
@@ -15,8 +17,8 @@ def figure(rows: Sequence[Mapping[str, Any]]) -> alt.FacetChart:
         .mark_line(interpolate="step-before", point=True)
         .encode(
             x=alt.X("users:Q", title="users", scale=alt.Scale(type="log", base=2)),
-            y=alt.Y("nodes:Q", title="nodes"),
-            color=alt.Color("isl:O", title="prompt, tokens"),
+            y=alt.Y("nodes:Q", title="fewest nodes"),
+            color=alt.Color("isl:O", title="prompt, tokens", scale=alt.Scale(range=STEPS)),
             strokeDash=alt.StrokeDash("isl:O", title="prompt, tokens"),
             tooltip=[
                 alt.Tooltip("platform:N", title="platform"),
@@ -27,6 +29,6 @@ def figure(rows: Sequence[Mapping[str, Any]]) -> alt.FacetChart:
                 alt.Tooltip("ttft_s_p95:Q", title="first token p95, s", format=".3g"),
             ],
         )
-        .properties(width=300, height=220)
+        .properties(width=265, height=220)
     )
     return lines.facet(column=alt.Column("platform:N", title=None))

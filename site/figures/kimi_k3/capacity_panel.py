@@ -1,36 +1,27 @@
-"""Limits against context by law, and the waves that were printed as served or failed."""
+"""Limits by law, and the waves that were printed as served or failed, context by context."""
 
 import altair as alt
 
+ORDER = ["served", "failed", "envelope, last rung", "printed law", "block law", "slots"]
+SCALE = alt.Scale(domain=ORDER, range=["#1b6e3c", "#b23a48", "#45736f", "#0b5f87", "#9a6b00", "#7b8794"])
+SHAPES = ["circle", "cross", "circle", "diamond", "square", "triangle-up"]
+
 
 def figure(rows):
-    """Both axes logarithmic: lines are limits, marks are waves; colour is the platform."""
+    """A row a context: where the printed waves end, and where each law puts the limit."""
     base = alt.Chart(alt.Data(values=rows)).encode(
         x=alt.X(
-            "context_tokens:Q",
-            title="context, tokens",
+            "requests:Q",
+            title="requests in flight",
             scale=alt.Scale(type="log", nice=False, padding=12),
             axis=alt.Axis(format="~s"),
         ),
-        y=alt.Y(
-            "requests:Q",
-            title="requests",
-            scale=alt.Scale(type="log", nice=False, padding=10),
-            axis=alt.Axis(format="~s"),
-        ),
-        color=alt.Color("platform:N", title="platform"),
+        y=alt.Y("context_tokens:O", title="context, tokens", axis=alt.Axis(format="~s", grid=True)),
     )
-    limits = (
-        base.transform_filter(alt.FieldEqualPredicate(field="kind", equal="limit"))
-        .mark_line()
-        .encode(strokeDash=alt.StrokeDash("series:N", title="limit"))
+    marks = base.mark_point(size=80, filled=True, opacity=1).encode(
+        color=alt.Color("series:N", title=None, scale=SCALE),
+        shape=alt.Shape("series:N", title=None, scale=alt.Scale(domain=ORDER, range=SHAPES)),
+        tooltip=["platform:N", "series:N", "context_tokens:Q", "requests:Q"],
     )
-    waves = (
-        base.transform_filter(alt.FieldEqualPredicate(field="kind", equal="wave"))
-        .mark_point(filled=True, size=80)
-        .encode(
-            shape=alt.Shape("series:N", title="wave, printed"),
-            tooltip=["platform:N", "series:N", "context_tokens:Q", "requests:Q"],
-        )
-    )
-    return (limits + waves).properties(height=340)
+    panel = marks.properties(width=270, height=alt.Step(34))
+    return panel.facet(facet=alt.Facet("platform:N", title=None), columns=2)

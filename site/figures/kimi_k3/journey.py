@@ -9,12 +9,11 @@ def figure(rows):
         alt.Chart(alt.Data(values=rows))
         .mark_bar()
         .encode(
-            x=alt.X("start_s:Q", title="time, s"),
+            x=alt.X("start_s:Q", title="time since the wave was sent, s"),
             x2="end_s:Q",
             y=alt.Y("request:O", title="request"),
-            color=alt.Color(
-                "phase:N", title="phase", sort=["queue", "prefill", "hold", "transfer", "decode"]
-            ),
+            color=alt.Color("phase:N", title=None),
             tooltip=["request:O", "lane:O", "phase:N", "start_s:Q", "end_s:Q", "tokens:Q"],
         )
+        .properties(width=560, height=alt.Step(14))
     )

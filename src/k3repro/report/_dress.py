@@ -13,7 +13,7 @@ from k3repro.report._queries import ColumnSpec, Query
 
 __all__ = ["COLOURS", "DARK", "dress", "palette_css"]
 
-# The same colour for the same thing on every page: platforms, tiers and their sources, verdicts.
+# The same colour for the same thing on every page: platforms, tiers and their sources, verdicts, phases.
 COLOURS = {
     "MI325X": "#0b6e99",
     "MI300X": "#c2570c",
@@ -29,6 +29,15 @@ COLOURS = {
     "contradicted": "#b23a48",
     "undecidable": "#8a5a00",
     "unbacked": "#7b8794",
+    # Phases of a request.
+    "queue": "#7b8794",
+    "prefill": "#45736f",
+    "Prefill": "#45736f",
+    "hold": "#9aa5b1",
+    "transfer": "#b23a48",
+    "Transfer": "#b23a48",
+    "decode": "#9a6b00",
+    "Decode": "#9a6b00",
 }
 # Every colour of the theme and of the table above, and what stands for it on a dark page.
 DARK = {

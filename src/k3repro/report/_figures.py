@@ -267,6 +267,7 @@ def figure_html(
     """`<figure>`: static drawing, specification for the live chart, caption, and the rows as a table.
 
     steps: the list of a journey, which stands between drawing and caption.
+    description: how to read it, in words; stands under the drawing, and for those who cannot see it.
     small: the drawing alone; its rows stand on the page that a card leads to.
     """
     result = sources.result(query)
@@ -283,11 +284,12 @@ def figure_html(
         return f"<figure{attributes(mini | {'data-query': query, 'data-figure': name})}>\n{drawing}</figure>"
     columns = figure_columns(result, where)
     table = table_html(sources, query, where=where, columns=columns, base=base).replace("{caption}", "")
+    reading = f'<span class="k3-reading">{escape(spec["description"])}</span>'
     kind = "k3-figure k3-journey" if steps else "k3-figure"
     pairs: dict[str, object] = {"class": kind, "id": ident, "data-query": query, "data-figure": name}
     return (
         f"<figure{attributes(pairs)}>\n{drawing}"
-        f"{steps}<figcaption>{caption}</figcaption>\n"
+        f"{steps}<figcaption>{caption} {reading}</figcaption>\n"
         f'<details class="k3-rows"><summary>The rows of this figure</summary>\n'
         f'<div class="k3-scroll">{table}</div>{data_link}</details>\n</figure>'
     )

@@ -111,6 +111,7 @@
       spec.width = "container";
       spec.autosize = { type: "fit-x", contains: "padding" };
     }
+    if (spec.facet && spec.columns && box.clientWidth < 560) spec.columns = 1;
     const look = shade(structuredClone(window.k3Theme || {}));
     if (box.clientWidth < 450) look.legend = { ...look.legend, direction: "vertical", columns: 1, labelLimit: box.clientWidth - 40 };
     const result = await window.vegaEmbed(target, shade(spec), {
