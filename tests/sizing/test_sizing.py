@@ -23,6 +23,7 @@ from k3repro.sizing import (
     space,
     try_candidate,
 )
+from k3repro.sizing._fidelity import Fidelity, Unknown
 from k3repro.sizing.write import write_plan
 from k3repro.twin import Core, platform
 from k3repro.twin.load import play
@@ -152,3 +153,13 @@ def test_what_is_written_is_a_recipe_a_pipeline_and_a_notebook(tmp_path: Path) -
     assert [path.name for path in written] == ["recipe.toml", "plan.sh", "sized.toml", "measure.ipynb"]
     assert load_recipe(str(written[0])).platform.name == "mi325x"
     assert [stage.name for stage in load_pipeline(str(written[2])).stages] == ["promise"]
+
+
+def test_an_open_loop_flies_what_littles_law_says() -> None:
+    """600 requests at 1 a second are never 600 in flight; the error quoted is that of the real load."""
+    made = plan_of(Workload.of({"isl": 1024, "osl": 64, "rate": 1.0, "arrival": "poisson"}))
+    trial = try_candidate(published("mi325x"), made)
+    said = Fidelity(None).of(trial, made, "ttft")
+    assert isinstance(said, Unknown)
+    concurrency = int(said.probe.rsplit(" ", 1)[1])
+    assert concurrency == round(max(1.0, trial.values["e2e_s_p50"])) < made.at_once

@@ -241,8 +241,8 @@ def _show_nodes(answers: Sequence[NodeAnswer]) -> None:
             click.echo(f"{one.model} on {one.gpu}: no\n  {one.why}")
             continue
         click.echo(
-            f"{one.model} on {one.gpu}: unknown (roofline, uncalibrated)\n  {one.nodes} nodes, "
-            f"{one.replicas} replicas of TP{one.tp}; TTFT p95 {one.values['ttft_s_p95']:g} s, TPOT p95 "
+            f"{one.model} on {one.gpu}: unknown (roofline, uncalibrated)\n  nodes: {one.nodes}, "
+            f"replicas: {one.replicas} of TP{one.tp}; TTFT p95 {one.values['ttft_s_p95']:g} s, TPOT p95 "
             f"{one.values['tpot_ms_p95']:g} ms, {one.values['tokens_per_s']:g} tokens/s at most"
         )
         for quantity, known in one.error.items():

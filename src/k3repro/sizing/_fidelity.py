@@ -11,6 +11,7 @@ from k3repro.sizing._candidate import published
 from k3repro.sizing._trial import Plan, Trial
 from k3repro.store import Artifact
 from k3repro.units import quantile
+from k3repro.workload import OpenLoop
 
 __all__ = ["Band", "Fidelity", "Unknown"]
 
@@ -80,7 +81,7 @@ class Fidelity:
             settings = ", ".join(trial.candidate.untested)
             return self._unknown(trial, plan, metric, f"{settings}: no published run on {name} has it so")
         isl = max(1.0, plan.workload.mean_isl)
-        flying = max(1.0, plan.at_once / trial.candidate.decode_pools)
+        flying = _flying(trial, plan)
         near = [
             (distance, row)
             for row in self._cells
@@ -117,13 +118,21 @@ class Fidelity:
     def _unknown(self, trial: Trial, plan: Plan, metric: str, why: str) -> Unknown:
         nodes = published(trial.candidate.platform).nodes
         isl, osl = round(plan.workload.mean_isl), round(plan.workload.mean_osl)
-        users = min(256, max(1, plan.at_once // trial.candidate.decode_pools))
+        users = min(256, round(_flying(trial, plan)))
         shape = f"--osl {osl} --concurrency {users}"
         short = metric != "ttft" and isl < 32_000
         grid = f"capacity-grid --target URL --context {isl + osl}"
         probe = f"k3repro probe {f'envelope --target URL --isl {isl}' if short else grid} {shape}"
         hours = trial.values["e2e_s_p95"] * max(1.0, users / max(1, plan.at_once)) / 3600
         return Unknown(metric, why, probe, nodes * hours)
+
+
+def _flying(trial: Trial, plan: Plan) -> float:
+    """Requests in flight a decode pool: the users, or arrivals a second x time (Little's law)."""
+    loop, most = plan.workload.arrival, float(plan.at_once)
+    if isinstance(loop, OpenLoop):
+        most = min(most, loop.rate_per_s * trial.values["e2e_s_p50"])
+    return max(1.0, most / trial.candidate.decode_pools)
 
 
 def _distance(row: Mapping[str, Any], isl: float, flying: float) -> float:
