@@ -27,7 +27,7 @@ def candidates(count: int) -> list[Candidate]:
     base = published("mi325x")
     found: list[Candidate] = []
     knobs = itertools.product(
-        range(1, 9), range(1, 9), (8, 16, 32, 64), ("1", "chosen"), (2048, 4096), (False, True)
+        range(1, 9), range(1, 9), (8, 16, 32, 64), ("one", "chosen"), (2048, 4096), (False, True)
     )
     for x, y, seqs, splits, batch, caching in knobs:
         settings = replace(
