@@ -18,8 +18,6 @@ SCHEDULERS = ("local", "ssh", "slurm")
 RUNTIMES = ("docker", "podman", "apptainer", "pyxis", "process")
 PULLS = ("never", "missing", "always")
 _PLACEHOLDER = "k3-node-"
-# Never mounted: it deadlocked expert-parallel start in the stored recipe.
-REFUSED_MOUNTS = ("/etc/libibverbs.d",)
 
 
 @dataclass(frozen=True, slots=True)

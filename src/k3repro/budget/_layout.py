@@ -272,11 +272,6 @@ class Smallest:
     layouts: tuple[Candidate, ...]
     tried: tuple[Candidate, ...]
 
-    @property
-    def disaggregated_nodes(self) -> int:
-        """Nodes of a prefill pool and a decode pool, each a full copy."""
-        return 2 * self.nodes_per_pool
-
 
 def smallest_pool(
     model: Model, weights: Weights, platform: Platform, *,

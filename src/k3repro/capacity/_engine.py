@@ -22,7 +22,6 @@ def ceil_div(a: int, b: int) -> int:
 
 OLDEST: Version = (0, 11, 0)
 NEWEST: Version = (0, 33, 999)
-DEFAULT_VERSION = "0.27"
 
 # Attention backend -> (smallest kernel block, block size it prefers when none is asked for).
 BACKENDS: dict[str, tuple[int, int]] = {

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left
-from collections import deque
 from collections.abc import Sequence
 from typing import Self
 
@@ -92,16 +91,6 @@ class Core:
     def lane_running(self) -> list[int]:
         """Requests that decode, per lane."""
         return self.decode.lane_running
-
-    @property
-    def lane_prefill(self) -> list[deque[Flight]]:
-        """Prefill queues."""
-        return self.prefill.queues
-
-    @property
-    def lane_waiting(self) -> list[deque[Flight]]:
-        """Requests whose cache is ready and that have no decode place yet, per lane."""
-        return self.decode.waiting
 
     def queued(self) -> tuple[int, int]:
         """Requests in the prefill queues and requests waiting for a decode place."""
