@@ -109,6 +109,9 @@ CASES = [
     ("restatement", "Acceptance length stays essentially flat from 1K to 32K tokens (2.69 to {}).\n\nFigure "
                     "3: Acceptance length is essentially flat "
                     "from 1K to 32K tokens (2.69 to 2.65).", "2.65", "2.35"),
+    ("from-to", "It builds with a {} speedup (21 s → 346 ms).", "61x", "16x"),
+    ("vs", "It answers {} faster (900 ms vs 1.8 s).", "2x", "4x"),
+    ("table-baseline", BASE, "40.0", "90.0"),
     ("repeat", "# 2.5x higher goodput\n\nWe get 2.5x higher "
                "goodput.\n\n## Conclusion\n\nIn all, {} higher goodput.\n", "2.5x", "2.7x"),
 ]  # fmt: skip
@@ -157,6 +160,58 @@ SILENT = [
     "| P99 E2EL | 17686ms | 8956ms | −49.4% |\n",
     "| Metric | P50 | P90 | P99 |\n|---|---|---|---|\n| Reduction | 40% | 30% | 20% |\n",
     "| Metric | P50 | P90 | P99 |\n|---|---|---|---|\n| A to B (ms) | +40 | +30 | +20 |\n",
+    # a factor or change whose baseline row is of a metric that the table does not hold
+    "| Policy | Switches | Cost reduction |\n|---|---|---|\n| a | 9,709 | 0.00% |\n| b | 340 | 98.65% |\n"
+    "| c | 1,810 | 70.92% |\n| d | 2,011 | 78.71% |\n",
+    "| Engine | TTFT (ms) | Relative throughput |\n|---|---|---|\n| a | 90 | 1.0x |\n| b | 61 | 2.2x |\n"
+    "| c | 70 | 3.1x |\n",
+    "| Build | Time | Power (W) | Speedup |\n|---|---|---|---|\n| a | 40 ms | 300 | 1x |\n"
+    "| b | - | 350 | 1.3x |\n"
+    "| c | - | 410 | 1.6x |\n",
+    "| Tools | Without | With | Recovery |\n|---|---|---|---|\n| 49 | 94% | 94% | Baseline |\n"
+    "| 207 | 64% | 94% | +47% |\n| 417 | 20% | 94% | +370% |\n| 741 | 13.62% | 43.13% | +217% |\n",
+    # vs NAME where NAME is a row, or nowhere; a change beside two sizes of different things
+    "| Run | Host peak | Worker peak | vs. Baseline |\n|---|---|---|---|\n| mmap | 47 GB | 12.1 GB | — |\n"
+    "| no mmap | 178 GB | 36 GB | -73% |\n",
+    "| Strategy | CPU | HBM | vs. HSDP |\n|---|---|---|---|\n| HSDP | 0 GB | 20.3 GB | — |\n"
+    "| A | 3.5 GB | 12.4 GB | -17% |\n| B | 3.5 GB | 12.4 GB | 3.3× |\n| C | 28.3 GB | 14.1 GB | -55% |\n",
+    "| Batch | trt | torch | speedup (vs FP16) |\n|---|---|---|---|\n| 8 | 5.26 | 4.87 | 1.44 |\n"
+    "| 16 | 10.58 | 9.80 | 1.42 |\n| 32 | 20.48 | 19.36 | 1.43 |\n",
+    "| Window | INT8 | Speedup |\n|---|---|---|\n| 8 | 23.59 | 1.47 |\n| 16 | 26.58 | 1.42 |\n"
+    "| 24 | 30.1 | - |\n",
+    # signed changes by percentile have no order
+    "| Percentile | TTFT change |\n|---|---|\n| p50 | -41% |\n| p90 | -49% |\n| p99 | -60% |\n",
+    "| | p50 | p95 | p99 |\n|---|---|---|---|\n| ITL delta (%) | +12 | +8 | +3 |\n",
+    # a range states no single value
+    "It is 4-7x slower (0.92 s wake vs 3.72 s cold start).",
+    "It is 2x to 4x faster (41 ms vs 10.1 ms at batch 1).",
+    "TTFT falls between 20% and 60% (from 2.0 s to 0.8 s).",
+    "TTFT falls 20–60% (2.0 s → 0.8 s).",
+    # a family's name, and a list of sizes
+    "Qwen3 has a 0.6B parameter member.",
+    "Llama 3.1 (8B, 70B and 405B parameters) is supported.",
+    "DeepSeek-V3 has 671B total parameters and 37B activated parameters.",
+    "DeepSeek-V3 (37B active, 671B total) is large.",
+    "The workload is DeepSeek-V3: hidden 7168, top-k 8, 256 routed experts.",
+    # an index in brackets, a range as a row's label
+    "The last class is neutral (1), the first is entail (0).\n\n| Label | Count |\n|---|---|\n"
+    "| Entail | 40 |\n"
+    "| Neutral | 50 |\n",
+    "The run has 9 phases in the table below.\n\n| Phase | s |\n|---|---|\n| 1 | 2 |\n| 2–5 | 3 |\n"
+    "| 6 to 9 | 4 |\n",
+    # shapes, brackets that say what is done, lists that go on
+    "A band is 4 strips of 16×64 = 4 loads a lane.",
+    "It runs 8 untimed roundtrips (settling clocks, fabric, and buffer state) first.",
+    "The run starts two engines:\n\n- a\n- b\n- neither uses X\n- the pool is Y\n",
+    # a total that is a mean, a mean of some
+    "| Socket | Read (GB) | Local | Freq |\n|---|---|---|---|\n| 0 | 7.93 | 49% | 2.30 |\n"
+    "| 1 | 2.56 | 46% | 2.21 |\n"
+    "| Total | 10.49 | 48% | 2.25 |\n",
+    "| Task | A | B |\n|---|---|---|\n| x | 10.0 | 40.0 |\n| y | 4.0 | 5.0 |\n| z | 5.0 | 6.0 |\n"
+    "| w | 6.0 | 7.0 |\n"
+    "| **Average** | 5.0 | 6.0 |\n",
+    # decimal commas of one output in a document with points
+    "It takes 0.25 ms and 12.50 ms. The log says 0,03 ms per token, 29392,21 tokens per second.",
 ]
 
 

@@ -247,7 +247,7 @@ def _printed(block: Block, match: re.Match[str], comma: bool) -> Printed | None:
     """The quantity that starts here, or None where the digits belong to an identifier."""
     text, end = block.text, match.end()
     digits = match.group("digits")
-    if len(digits) > _LONGEST:
+    if len(digits) > _LONGEST or (not comma and _glued(text, match)):
         return None
     value, ulp = _value(digits, comma)
     if match.group("power"):
@@ -293,6 +293,15 @@ def _printed(block: Block, match: re.Match[str], comma: bool) -> Printed | None:
         number_end=end,
         block=block,
     )
+
+
+def _glued(text: str, match: re.Match[str]) -> bool:
+    """Whether a comma without a blank ties one or two digits to others: `0,03` in a document with decimal
+    points is no two numbers, and not surely one.
+    """
+    digits = match.group("digits")
+    tail = len(digits) <= 2 and re.search(r"\d,$", text[max(0, match.start() - 2) : match.start()])
+    return bool(tail or re.match(r",\d{1,2}(?![\d,.])", text[match.end("digits") :]))
 
 
 def _value(digits: str, comma: bool) -> tuple[Fraction, Fraction]:
@@ -436,6 +445,7 @@ def _ranges(found: list[Printed]) -> list[Printed]:
             and second.unit
             and not first.word
             and second.unit not in ("GPU", "node")
+            and not (joined.group().strip() == "," and second.unit in _COUNTED)
         ):
             result[i] = replace(first, unit=second.unit, qualifier=second.qualifier)
     return result

@@ -3,7 +3,8 @@
 Precondition: the line's label is nothing but such a word, at least two numbers of one unit stand before it,
 and the labels around it are no statistics of requests (p50, p99, std). A total that is off by more than
 half again, where no other column of the table adds up, is left alone: it may sum what the table does not
-show.
+show. So is a total that lies among its parts, and an aggregate that fits every column once one row is left
+out.
 """
 
 from __future__ import annotations
@@ -54,11 +55,32 @@ def _judge(kind: str, at: int, lines: Sequence[Line], labels: Mapping[int, str])
             continue  # a ratio of means is no mean of ratios
         if not fit and kind in ("mean", "sum") and sum(good) * 2 < len(good) - 1:
             continue
+        if not fit and (_no_sum(kind, cell, parts) or _of_some(kind, at, cases)):
+            continue
         formula = f"{kind} of {', '.join(show(p) for p in parts[:6])}{', ...' if len(parts) > 6 else ''}"
         says = f"{show(cell)} in {labels[at].strip()[:30]!r} is the {kind} of {len(parts)} numbers"
         relation = relate("table-aggregate", cell, parts, [Reckoning(formula, derived)], says)
         if relation is not None:
             yield relation
+
+
+def _no_sum(kind: str, cell: Printed, parts: Sequence[Printed]) -> bool:
+    """Whether a `total` lies among its parts, so that it is their mean or their share of something."""
+    return kind == "sum" and min(p.value for p in parts) <= cell.value <= max(p.value for p in parts)
+
+
+def _of_some(kind: str, at: int, cases: Sequence[tuple[Line, list[Printed]]]) -> bool:
+    """Whether the same row left out makes every line fit: the aggregate is of the others."""
+    sizes = {len(parts) for _, parts in cases}
+    if len(cases) < 2 or len(sizes) != 1 or min(sizes) < 3:
+        return False
+    return any(
+        all(
+            fits(line.cells[at], line.cells[at].span, _of(kind, [*parts[:i], *parts[i + 1 :]]))
+            for line, parts in cases
+        )
+        for i in range(min(sizes))
+    )
 
 
 def _parts(line: Line, at: int, labels: Mapping[int, str]) -> list[Printed]:

@@ -1,9 +1,10 @@
 """A table's line that sets one other line against its baseline cell: `1x`, `0 %`, `100 %` or `baseline`.
 
 Precondition: the line's cells are factors, signed percentages, or percentages under a label that says
-change; one cell is marked as the baseline (or one a group, each for the cells that follow it), and another
-line of a metric that the label allows gives at least half of the rest, or is the only one of its kind and
-comes near them. Where no cell fits but all agree on another baseline, the baseline's number differs.
+change; one cell is marked as the baseline (or one a group, each for the cells that follow it), two others do
+not give them, and another line of a metric that the label allows gives at least half of the rest, or is the
+only one of its kind, gives one and comes near half (factors may just come near the only other line of the
+table). Where no cell fits but all agree on another baseline, the baseline's number differs.
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ class _Fit:
 def detect(context: Context) -> Iterator[Relation]:
     for table in context.document.tables:
         grid = grid_of(table, context)
-        for lines in (grid.columns, grid.rows):
+        for lines, crossing in ((grid.columns, grid.row_labels), (grid.rows, grid.column_labels)):
             for raw in lines:
                 line = _as_factors(raw)
                 bases = _bases(line)
                 if bases:
-                    yield from _judge(line, lines, bases)
+                    yield from _judge(line, lines, bases, columns.explained(raw, lines, crossing))
 
 
 def _as_factors(line: Line) -> Line:
@@ -75,14 +76,18 @@ def _bases(line: Line) -> dict[int, int]:
     return {i: max((m for m in marks if m < i), default=marks[0]) for i in rest}
 
 
-def _judge(line: Line, lines: Sequence[Line], bases: Mapping[int, int]) -> Iterator[Relation]:
+def _judge(line: Line, lines: Sequence[Line], bases: Mapping[int, int], explained: int) -> Iterator[Relation]:
     others = [o for o in lines if o.index != line.index and not columns.excluded(line, o)]
     tried = [fit for other in others for fit in _fits(line, other, bases)]
     found = [fit for fit in tried if any(fit.closeness.values())]
     best = max(found, key=lambda fit: fit.rank, default=None)
-    if best is None or not _enough(best, single=len({fit.line.index for fit in found}) == 1):
+    if explained and explained >= (best.good if best is not None else 0):
+        return
+    sole = sum(bool(other.cells) for other in lines) == 2
+    if best is None or not _enough(best, single=len({fit.line.index for fit in found}) == 1, sole=sole):
         if len({fit.line.index for fit in tried}) == 1 and len(set(bases.values())) == 1:
-            yield from _other_baseline(line, tried, next(iter(bases.values())))
+            least = 2 if sole else 3
+            yield from _other_baseline(line, tried, next(iter(bases.values())), least)
         return
     rivals = [f for f in found if f is not best and f.rank == best.rank]
     for at in best.closeness:
@@ -90,10 +95,12 @@ def _judge(line: Line, lines: Sequence[Line], bases: Mapping[int, int]) -> Itera
             yield from _relation(best, line, bases[at], at)
 
 
-def _enough(best: _Fit, *, single: bool) -> bool:
+def _enough(best: _Fit, *, single: bool, sole: bool) -> bool:
     good, near = best.rank
     total = len(best.closeness)
-    return (good >= 2 and good * 2 >= total) or (single and good + near > 0 and (good + near) * 2 >= total)
+    if sole and best.way.unit == "x" and near > 1 and (good + near) * 2 >= total:
+        return True
+    return (good >= 2 and good * 2 >= total) or (single and good > 0 and (good + near) * 2 >= total)
 
 
 def _fits(line: Line, other: Line, bases: Mapping[int, int]) -> Iterator[_Fit]:
@@ -128,13 +135,13 @@ def _relation(fit: _Fit, line: Line, base: int, at: int) -> Iterator[Relation]:
         yield relation
 
 
-def _other_baseline(line: Line, found: Sequence[_Fit], base: int) -> Iterator[Relation]:
-    """Every factor gives the same other baseline: then that number is the odd one."""
+def _other_baseline(line: Line, found: Sequence[_Fit], base: int, least: int) -> Iterator[Relation]:
+    """Every factor, `least` of them, gives the same other baseline: then that number is the odd one."""
     for fit in found:
         if (
             fit.way.shape not in ("b / a", "a / b")
             or fit.way.unit != "x"
-            or len(fit.closeness) < 2
+            or len(fit.closeness) < least
             or not columns.DERIVED.search(line.label)
         ):
             continue

@@ -3,7 +3,7 @@
 Precondition: A and B are measured quantities of one unit (no counts, lengths or plain numbers, which are
 settings), nothing but an arrow, `to` or `vs` and at most four words stands between them, and the statement
 follows or precedes directly: no conjunction, no other number, no metric of another kind between pair and
-statement.
+statement. The statement is one value, no end of a range.
 """
 
 from __future__ import annotations
@@ -70,6 +70,9 @@ _REMAINDER = re.compile(
 _WORDS = 5  # of a clause before a statement that may say what it is of
 
 
+_RANGE = re.compile(r"\s?(?:[-–—‑~]|to|through|up to|…|\.\.\.?)\s?[~≈]?\s?")
+
+
 @dataclass(frozen=True, slots=True)
 class Pair:
     """Two quantities of one unit that a clause sets against each other; `versus` where no order is said."""
@@ -77,6 +80,11 @@ class Pair:
     a: Printed
     b: Printed
     versus: bool
+
+    @property
+    def rising(self) -> bool:
+        """Whether the second is the larger one, whatever the units: 21 s is more than 346 ms."""
+        return self.b.value * self.b.measure.factor >= self.a.value * self.a.measure.factor
 
 
 def detect(context: Context) -> Iterator[Relation]:
@@ -151,9 +159,20 @@ def _statement(sentence: Sentence, pair: Pair) -> tuple[Printed, str] | None:
     after = next((n for n in sentence.numbers if n.start >= pair.b.end), None)
     before = next((n for n in reversed(sentence.numbers) if n.end <= pair.a.start), None)
     found = [s for s in (_following(sentence, pair, after), _preceding(sentence, pair, before)) if s]
-    if len(found) != 1 or _REMAINDER.search(sentence.before(found[0][0])):
+    if len(found) != 1 or _REMAINDER.search(sentence.before(found[0][0])) or _spans(sentence, found[0][0]):
         return None
     return found[0]
+
+
+def _spans(sentence: Sentence, number: Printed) -> bool:
+    """Whether a statement is an end of a range: `4-7x`, `4x to 7x`, `between 4x and 7x`."""
+    for first, second in pairwise(sentence.numbers):
+        if number is first or number is second:
+            between = sentence.between(first, second)
+            opened = re.search(r"(?i)\bbetween\s\W?$", sentence.before(first))
+            if first.unit == second.unit and (_RANGE.fullmatch(between) or (opened and " and " in between)):
+                return True
+    return False
 
 
 def _states(number: Printed | None, pair: Pair) -> bool:
@@ -229,10 +248,10 @@ def readings_of(pair: Pair, number: Printed, around: str) -> list[Reckoning]:
     one = Span.point(1)
     first, second = show(pair.a), show(pair.b)
     if number.unit == "point":
-        gap = b - a if pair.b.value >= pair.a.value else a - b
-        names = (second, first) if pair.b.value >= pair.a.value else (first, second)
+        gap = b - a if pair.rising else a - b
+        names = (second, first) if pair.rising else (first, second)
         return [Reckoning(f"{names[0]} - {names[1]}", gap.scaled(Fraction(100)))]
-    rising = pair.b.value >= pair.a.value
+    rising = pair.rising
     big, small, names = (b, a, (second, first)) if rising else (a, b, (first, second))
     if number.unit == "x":
         ratio = Reckoning(f"{names[0]} / {names[1]}", big / small)
@@ -259,14 +278,14 @@ def readings_of(pair: Pair, number: Printed, around: str) -> list[Reckoning]:
 def _slips(pair: Pair, number: Printed) -> list[tuple[str, Span]]:
     """Wrong readings that explain a wrong statement."""
     a, b, one = pair.a.span, pair.b.span, Span.point(1)
-    big, small = (b, a) if pair.b.value >= pair.a.value else (a, b)
+    big, small = (b, a) if pair.rising else (a, b)
     slips = []
     if number.unit == "%":
         slips += [
             ("the value is at this percentage of the old one", b / a),
             (
                 "taken of the new value, not of the old one",
-                (b / a - one) if pair.b.value < pair.a.value else one - small / big,
+                one - small / big if pair.rising else b / a - one,
             ),
             ("taken of the new value, not of the old one", big / small - one),
         ]

@@ -2,13 +2,16 @@
 
 Precondition: the line's label says so (speedup, change, ratio, improvement, overhead, ...) or its cells are
 factors or signed percentages, and two other lines of one unit give it. Where just two lines could, their
-pairing is by structure; where more could, at least half of the cells must fit one pairing, and two of them.
+pairing is by structure, but one cell at least must fit unless there is just one; where more could, at least
+half of the cells must fit one pairing, and two of them. Lines of settings are no operands; `vs NAME` takes
+the line of that name, and none where NAME is a row of a column's table or stands nowhere. A line with a
+baseline cell is the next detector's unless its cells fit two others.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
@@ -27,6 +30,7 @@ __all__ = [
     "closeness",
     "detect",
     "excluded",
+    "explained",
     "label",
     "size",
     "unit_allows",
@@ -39,6 +43,19 @@ DERIVED = re.compile(
     r"\bincrease\b|\bdecrease\b|\buplift\b|\boverhead\b|"
     r"\bsavings?\b|\bfaster\b|\bslow-?down\b|\bslower\b|\bdegradation\b|\bdrop\b|\brecovery\b|\bretention\b|"
     r"\blift\b|\bmultiplier\b|\bcompression\b|\(x\)|[×]$"
+)
+_SETTING = re.compile(
+    r"(?i)batch|\bbs\b|concurren|\bconc\b|\b(?:isl|osl|tp|dp|ep|pp|cp|seed|rank|k|n)\b|seq|length|\blen\b|"
+    r"window|input.?size|threads|context|chunk|beam|top.?k|\bn_\w+|blocks?\b|hidden|heads?\b|resolution|"
+    r"\b[mnk]\b|port\b|rate limit|num.?\w*|iterations?\b"
+)
+_AGAINST = re.compile(
+    r"(?i)\b(?:vs\.?|versus|over|relative to|against|compared (?:to|with))\s+(?:the\s)?"
+    r"(?P<name>[^\W_][\w+./-]*)"
+)
+_ANY_BASE = re.compile(
+    r"(?i)(?:baseline|base|before|previous|prior|original|old|default|reference|ref|naive|first|left|stock|"
+    r"vanilla|current|main|today|control)\b"
 )
 _ONE = Span.point(1)
 Formula = Callable[[Span, Span], Span]
@@ -96,10 +113,10 @@ class Fit:
 def detect(context: Context) -> Iterator[Relation]:
     for table in context.document.tables:
         grid = grid_of(table, context)
-        for lines in (grid.columns, grid.rows):
+        for lines, crossing in ((grid.columns, grid.row_labels), (grid.rows, grid.column_labels)):
             for line in lines:
                 if derived(line):
-                    yield from _judge(line, lines)
+                    yield from _judge(line, lines, crossing)
 
 
 def derived(line: Line) -> bool:
@@ -114,12 +131,10 @@ def derived(line: Line) -> bool:
     return labelled and len(units) == 1
 
 
-def _judge(line: Line, lines: Sequence[Line]) -> Iterator[Relation]:
-    others = [o for o in lines if o.index != line.index and o.cells and not excluded(line, o)]
-    usable = [(a, b) for a, b in combinations(others, 2) if _comparable(a, b, line)]
-    parts = [replace(line, cells={i: n for i, n in line.cells.items() if n.unit == u}) for u in _units(line)]
-    found = [[fit for a, b in usable for fit in _fits(part, a, b)] for part in parts]
-    chosen = [max(fits, key=lambda fit: fit.rank) for fits in found if fits]
+def _judge(line: Line, lines: Sequence[Line], crossing: Mapping[int, str]) -> Iterator[Relation]:
+    usable = _usable(line, lines, crossing)
+    found = [[fit for a, b in usable for fit in _fits(part, a, b)] for part in _parts(line)]
+    chosen = _best(found)
     if not chosen:
         return
     alone = (
@@ -129,12 +144,12 @@ def _judge(line: Line, lines: Sequence[Line]) -> Iterator[Relation]:
     )
     good, total = sum(len(f.good) for f in chosen), sum(f.total for f in chosen)
     near = good + sum(len(f.near) for f in chosen)
-    if alone:
-        enough = near * 2 >= total if len(usable) == 1 else good * 2 >= total
+    if alone and not line.baseline:
+        enough = good > 0 and (near * 2 >= total if len(usable) == 1 else good * 2 >= total)
     else:
         sharp = all(_sharp(line.cells[at]) for fit in chosen for at in fit.good)
         enough = good >= (2 if sharp else 3) and good * 4 >= total * 3 - (len(usable) == 1)
-    if not enough and not (alone and total == 1 and _adjacent(chosen[0], line)):
+    if not enough and not (alone and total == 1 and not line.baseline and _adjacent(chosen[0], line)):
         return
     if _FALLS.search(line.label) and all(fit.way.shape in ("b / a", "a / b") for fit in chosen):
         chosen = [
@@ -145,6 +160,44 @@ def _judge(line: Line, lines: Sequence[Line]) -> Iterator[Relation]:
         for at in sorted((*best.good, *best.near, *best.bad)):
             if at in best.good or not any(at in rival.good for rival in rivals):
                 yield from _relation(best, line, at)
+
+
+def _usable(line: Line, lines: Sequence[Line], crossing: Mapping[int, str]) -> list[tuple[Line, Line]]:
+    """Pairs of lines that a derived line can be of. `vs NAME` wants the line of that name; where NAME is a
+    crossing line, or nothing in the table, there is none.
+    """
+    others = [o for o in lines if o.index != line.index and o.cells and not excluded(line, o)]
+    pairs = [(a, b) for a, b in combinations(others, 2) if _comparable(a, b, line)]
+    against = _AGAINST.search(line.label)
+    name = against.group("name").lower().strip(" .") if against else ""
+    if not name:
+        return pairs
+    named = [o.index for o in others if name in o.label.lower()]
+    if named:
+        return [(a, b) for a, b in pairs if a.index in named or b.index in named]
+    if any(name in label.lower() for label in crossing.values()):
+        return []
+    return pairs if _ANY_BASE.match(name) else []
+
+
+def explained(line: Line, lines: Sequence[Line], crossing: Mapping[int, str]) -> int:
+    """How many cells of a derived line two others of its direction give."""
+    usable = _usable(line, lines, crossing)
+    return sum(
+        len(fit.good)
+        for fit in _best([[f for a, b in usable for f in _fits(part, a, b)] for part in _parts(line)])
+    )
+
+
+def _parts(line: Line) -> list[Line]:
+    """A line by unit: a column of changes may hold percentages and factors."""
+    return [
+        replace(line, cells={i: n for i, n in line.cells.items() if n.unit == unit}) for unit in _units(line)
+    ]
+
+
+def _best(found: Sequence[Sequence[Fit]]) -> list[Fit]:
+    return [max(fits, key=lambda fit: fit.rank) for fits in found if fits]
 
 
 def _measured(usable: Sequence[tuple[Line, Line]]) -> bool:
@@ -167,9 +220,17 @@ def _adjacent(fit: Fit, line: Line) -> bool:
 
 def excluded(line: Line, other: Line) -> bool:
     """Whether a line is itself derived, or is of another metric than the derived line's label."""
-    if other.unit in ("x", "point") or DERIVED.search(other.label):
+    if other.unit in ("x", "point") or DERIVED.search(other.label) or setting(other):
         return True
     return foreign(line, other)
+
+
+def setting(line: Line) -> bool:
+    """Whether a line holds what was set (batch size, lengths, degrees), not what came out."""
+    return bool(_SETTING.search(line.label)) and all(
+        n.value.denominator == 1 and n.unit in ("", "tokens", "GPU", "request", "user", "step", "layer")
+        for n in line.cells.values()
+    )
 
 
 def foreign(line: Line, other: Line) -> bool:

@@ -3,7 +3,8 @@
 Precondition: the count is a word (beside a table also a number) up to twenty of a plural noun, without
 `the`, `these`, `both`, `of` or a hedge; it is the last count of its sentence, the sentence ends in a colon,
 and the list follows at once. For a table, its first header is the singular of the counted noun and no row
-is an aggregate. An item or a row that stands for several (`6-7`, `4 to 8`) makes the count unknown.
+is an aggregate. An item or a row that stands for several (`6-7`, `4 to 8`) makes the count unknown, and so
+does a list that is off by two or more.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ _INLINE = re.compile(r"^\s?(?::|—|–|\s-\s|\()\s?(?P<list>[^.:;()—–]+?)(?
 
 
 _SPAN = re.compile(r"^\W*(?:[A-Za-z]+\s)?\d+\s?(?:[-–—‑~&+/]|,\s|\.\.+|…|to\b|through\b|and\b)\s?\d")
-_LONGER = 3  # a list that is longer by more goes on to something else
+_OFF = 1  # a list that is off by more says something else of what is counted
 _COMBINED = 2  # so many more may be counted than listed where an item can name two things
 
 
@@ -131,7 +132,7 @@ def _list(blocks: list[Block], sentence: Sentence, number: Printed, noun: str) -
         return None
     group = following[0].group
     items = [b for b in following if b.group == group]
-    if len(items) > number.value + _LONGER:
+    if abs(len(items) - number.value) > _OFF:
         return None
     after = blocks[items[-1].index + 1 : items[-1].index + 8]
     goes_on = next((b for b in after if b.kind in ("item", "heading") or b.text.rstrip().endswith(":")), None)
@@ -186,6 +187,8 @@ def _items(text: str) -> int:
         text,
     ):
         return 0
+    if re.match(r"\w+ing\b", text.strip()):
+        return 0  # what it does, not what it is made of
     parts = re.split(r",\s(?:and\s|or\s)?", text)
     if len(parts) == 1:
         parts = re.split(r"\s(?:and|or)\s", text)

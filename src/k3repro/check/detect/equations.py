@@ -1,7 +1,8 @@
 """An equation in the text: `4 x 8 = 32 GPUs`, `16 + 8 = 24`, `1,500 / 50 = 30`, `alpha+1=4`.
 
 Precondition: numbers, operators, and at most three words a number; nothing but numbers on the left side (no
-variable), and the right side is one number that no operator follows.
+variable), and the right side is one number that no operator follows. A product is no shape (`strips of
+16×64`) and no less than its largest factor.
 """
 
 from __future__ import annotations
@@ -71,9 +72,20 @@ def chain(sentence: Sentence) -> Iterator[tuple[list[Printed], list[str], Printe
             and not _VARIABLE.search(sentence.before(found[0]))
             and not _FOLLOWED.match(sentence.after(numbers[j + 1]))
             and not _grouped(sentence, found, operators)
+            and not _shape(sentence, found, operators, numbers[j + 1])
         ):
             yield found, operators, numbers[j + 1]
         i = j + 1
+
+
+def _shape(sentence: Sentence, numbers: Sequence[Printed], operators: Sequence[str], result: Printed) -> bool:
+    """Whether a product is the shape of something (`4 strips of 16×64`), or so much less than a factor that
+    the equals sign stands between two descriptions.
+    """
+    if any(o not in "×x*·" for o in operators):
+        return False
+    less = all(n.value >= 1 for n in numbers) and result.span.high < max(n.span.low for n in numbers)
+    return less or bool(re.search(r"(?i)\b(?:of|shape|tile|block|grid)\s?$", sentence.before(numbers[0])))
 
 
 def _grouped(sentence: Sentence, numbers: Sequence[Printed], operators: Sequence[str]) -> bool:

@@ -35,6 +35,9 @@ _MODELISH = re.compile(
 )
 _SIZE = re.compile(r"(?i)\d[bmt]\b")
 _ACTIVE = re.compile(r"(?i)\bactiv\w+|per token")
+_ACTIVATES = re.compile(
+    r"(?i)(?<!\d[BT] )\bactiv\w+\s(?:param\w*\s?)?(?:of |only |just |about |around |is |: ?|= ?|\()?[~≈]?$"
+)
 _MEMORY = re.compile(r"(?i)^\s?(?:of\s)?(?:HBM\w*|memory|VRAM|each|,|\)|per GPU|/GPU)")
 
 
@@ -102,8 +105,11 @@ def _kind(sentence: Sentence, number: Printed) -> str:
     bare = not number.unit and re.search(r"\d[BT]$", number.text)
     if number.value <= 10**8 or not (bare or number.unit == "parameter"):
         return ""
-    around = number.qualifier + sentence.after(number)[:18] + sentence.before(number)[-12:]
-    return "active" if _ACTIVE.search(around) else "total"
+    if re.search(r"(?i)\btotal\b", number.qualifier):
+        return "total"
+    after = re.split(r"\d|[,;(/]", sentence.after(number)[:18])[0]
+    active = _ACTIVE.search(number.qualifier + after) or _ACTIVATES.search(sentence.before(number))
+    return "active" if active else "total"
 
 
 def _of_model(sentence: Sentence, model: Model) -> Iterator[Relation]:
