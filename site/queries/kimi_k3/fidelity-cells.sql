@@ -5,7 +5,7 @@
 -- column error: {label = "twin over printed, less one", format = ".1%", difference = true}
 -- column implied_output: {label = "tokens back, by its row", format = ".0f"}
 -- column asked_output: {label = "tokens asked", format = "d"}
--- column contradicted: {label = "cannot be true with its row"}
+-- column contradicted: {label = "disagrees with its row"}
 -- column why: {label = "why it is off, or silent"}
 -- empty: the fidelity table has not run
 SELECT seal, upper(platform) AS platform, source, cell, regime, quantity, unit, printed, simulated, error,

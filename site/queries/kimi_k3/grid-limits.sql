@@ -1,18 +1,16 @@
 -- title: Requests that fit, printed and predicted
 -- column context_tokens: {label = "context", unit = "tokens"}
 -- column published: {label = "published limit", seal = "printed_seal"}
--- column by_pool: {label = "predicted, printed law", format = ".1f", seal = "our_seal"}
+-- column by_pool: {label = "predicted, printed law", seal = "our_seal"}
 -- column by_blocks: {label = "predicted, block law", seal = "our_seal"}
 -- column slots: {label = "slots", seal = "our_seal"}
 -- column fits: {label = "fits in all", seal = "our_seal"}
 -- column binds: {label = "what binds", seal = "our_seal"}
 -- empty: the laws have not been derived
 -- The printed law is computed from the printed pool and bytes per token, as the publication does: same-law.
-SELECT [p.seal, n.seal, c.seal] AS seal, p.seal AS printed_seal, [n.seal, c.seal] AS our_seal, upper(p.platform) AS platform,
-       p.context_tokens, p.n_max AS published, c.by_label AS by_pool, n.block AS by_blocks, n.slots, n.effective AS fits,
+SELECT [p.seal, n.seal] AS seal, p.seal AS printed_seal, n.seal AS our_seal, upper(p.platform) AS platform,
+       p.context_tokens, p.n_max AS published, n.pool AS by_pool, n.block AS by_blocks, n.slots, n.effective AS fits,
        n.binds, relation_by(false, false, true) AS relation
 FROM published_capacity_grid AS p
 JOIN capacity_law_n_max AS n ON n.platform = p.platform AND n.context_tokens = p.context_tokens AND NOT n.prefix_caching
-JOIN publication_check_verdicts AS c
-  ON c.item = 'N_max ' || p.platform || ' ' || CAST(p.context_tokens // 1000 AS VARCHAR) || 'K'
 ORDER BY p.platform, p.context_tokens

@@ -1,6 +1,8 @@
 -- title: Verdicts, counted
+-- column verdict: {label = "verdict", kind = "badge"}
 -- empty: the check has not been derived
-SELECT seal, verdict, count(*) AS figures
-FROM publication_check_verdicts
-GROUP BY seal, verdict
-ORDER BY verdict
+SELECT [r.seal, c.seal] AS seal, c.verdict, count(*) AS figures
+FROM publication_check_readings AS r
+JOIN claims_audit_claims AS c ON c.subject = r.subject AND c.claim = r.claim
+GROUP BY r.seal, c.seal, c.verdict
+ORDER BY c.verdict

@@ -4,10 +4,14 @@
 -- column predicted: {label = "by its own formulas", format = ".2f", seal = "our_seal"}
 -- column by_blocks: {label = "by the block law", format = ".2f", seal = "our_seal"}
 -- column verdict: {label = "verdict", kind = "badge"}
+-- column claim: {hide = true}
 -- empty: the check has not been derived
 -- Formulas and inputs are those of the publication: same-law, so no difference is shown.
 WITH ours AS (
-  SELECT seal, item, printed, by_label, other, unit, verdict FROM publication_check_verdicts WHERE topic IN ('worked example', 'concurrency')
+  SELECT [r.seal, c.seal] AS seal, r.item, r.claim, r.printed, r.by_label, r.other, r.unit, c.verdict
+  FROM publication_check_readings AS r
+  JOIN claims_audit_claims AS c ON c.subject = r.subject AND c.claim = r.claim
+  WHERE r.topic IN ('worked example', 'concurrency')
 ), steps AS (
   SELECT e.seal, e.position, e.step, p.platform, CASE p.platform WHEN 'mi300x' THEN e.mi300x ELSE e.mi325x END AS printed,
          CASE e.step WHEN 'wall-clock of a reply' THEN 'wall at OSL' WHEN 'requests that fit' THEN 'N_max ' || p.platform || ' ' || c.value_printed
@@ -15,8 +19,8 @@ WITH ours AS (
   FROM published_recipe_worked_example AS e, published_recipe_slots AS p, published_recipe_question AS c
   WHERE c.quantity = 'context'
 )
-SELECT [s.seal, o.seal] AS seal, s.seal AS printed_seal, o.seal AS our_seal, upper(s.platform) AS platform, s.step, s.printed,
-       o.printed AS published, o.by_label AS predicted, o.other AS by_blocks, o.unit, o.verdict, relation_by(false, false, true) AS relation
+SELECT list_prepend(s.seal, o.seal) AS seal, s.seal AS printed_seal, o.seal AS our_seal, upper(s.platform) AS platform, s.step, s.printed,
+       o.printed AS published, o.by_label AS predicted, o.other AS by_blocks, o.unit, o.claim, o.verdict, relation_by(false, false, true) AS relation
 FROM steps AS s
 JOIN ours AS o ON starts_with(o.item, s.item) AND contains(o.item, s.platform)
 ORDER BY s.position, platform DESC

@@ -1,12 +1,12 @@
 """publication-check: what is printed about memory and capacity beside what the arithmetic gives.
 
-Each row recomputes one printed figure from sealed specs: by its own label, and, where that fails, by the
-reading that does give it. A verdict is a comparison at the printed precision, never an opinion.
+Each row recomputes one printed figure from sealed specs: by its own label, and by another reading where one
+gives the printed figure or corrects it. Whether the figure stands is the ledger's to say: each row names its
+claim.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,24 +19,22 @@ from k3repro.errors import InputError
 from k3repro.relation import relation_of
 from k3repro.spec import Layout, Model, Platform
 from k3repro.store import Artifact, Column, Schema, Table, derivation
-from k3repro.units import GIB, round_decimal
+from k3repro.units import GIB
 
-HOLDS, CUT = "holds", "holds, cut not rounded"
-LABEL, FAILS, OPEN = "number holds, label does not", "does not hold", "cannot be checked"
 _MIB = 2**20
 
-VERDICTS = Table(
-    "verdicts",
+READINGS = Table(
+    "readings",
     (
         Column("topic", "VARCHAR", nullable=False),
         Column("item", "VARCHAR", nullable=False),
+        Column("claim", "VARCHAR", nullable=False, doc="id in the ledger, which has the verdict"),
         Column("label", "VARCHAR", doc="the words the figure stands beside"),
         Column("printed_text", "VARCHAR"),
         Column("printed", "DOUBLE"),
         Column("by_label", "DOUBLE", doc="computed as the label says; NULL when it cannot be"),
         Column("other", "DOUBLE", doc="another reading, where one gives the printed figure or corrects it"),
         Column("unit", "VARCHAR"),
-        Column("verdict", "VARCHAR", nullable=False),
         Column("why", "VARCHAR"),
         Column("relation", "VARCHAR", doc="of the printed figure to the computed one"),
         Column("place", "VARCHAR"),
@@ -44,20 +42,16 @@ VERDICTS = Table(
     key=("topic", "item"),
     doc="Printed figures of the memory argument, recomputed.",
 )
-SCHEMA = Schema((VERDICTS,))
+SCHEMA = Schema((READINGS,))
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What arithmetic gives for a figure: by its label, by another reading, and the reason in words.
-
-    `undecided` says that a fact nobody published decides whether the label holds.
-    """
+    """What arithmetic gives for a figure: by its label, by another reading, and the reason in words."""
 
     by_label: float | None
     other: float | None = None
     why: str = ""
-    undecided: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,92 +139,62 @@ def _short(platform: str) -> Callable[[Facts], Answer]:
     )
 
 
-_PREFIXES: dict[str, tuple[str, Callable[[Facts], Answer]]] = {
-    "total parameters": ("checkpoint", lambda f: Answer(f.parameters / 1e12)),
-    "weights on disk": ("checkpoint", lambda f: Answer(
+# item -> topic, claim, computation
+_FIGURES: dict[str, tuple[str, str, Callable[[Facts], Answer]]] = {
+    "total parameters": ("checkpoint", "params", lambda f: Answer(f.parameters / 1e12)),
+    "weights on disk": ("checkpoint", "w.total", lambda f: Answer(
         f.total / GIB, (f.total + 75_664_528) / GIB,
         "Tensor bytes alone round to a tenth less. With headers, or with a few state tensors stored "
         "as f32, the printed figure comes out; an index holds neither. Which of the two it was cannot"
-        " be told.", undecided=True)),
-    "routed experts": ("checkpoint", lambda f: Answer(f.gib("routed_experts"))),
-    "routed share": ("checkpoint", lambda f: Answer(100 * f.parts["routed_experts"] / f.total)),
-    "attention row": ("checkpoint", lambda f: Answer(
+        " be told.")),
+    "routed experts": ("checkpoint", "w.routed", lambda f: Answer(f.gib("routed_experts"))),
+    "routed share": ("checkpoint", "w.share", lambda f: Answer(100 * f.parts["routed_experts"] / f.total)),
+    "attention row": ("checkpoint", "w.mla", lambda f: Answer(
         f.gib("mla"), f.gib("mla", "kda"),
         "The figure is all self-attention, KDA and MLA together. g_proj and o_proj exist in both "
         "kinds of layer, so a sum by name cannot tell them apart.")),
-    "shared experts": ("checkpoint", lambda f: Answer(f.gib("shared_experts"))),
-    "KDA row": ("checkpoint", lambda f: Answer(
+    "shared experts": ("checkpoint", "w.shared", lambda f: Answer(f.gib("shared_experts"))),
+    "KDA row": ("checkpoint", "w.rest", lambda f: Answer(
         f.gib("kda", "norms", "dense"), f.gib("latent", "router", "dense", "norms"),
         "The figure is what is left of the text model: latent projections, router gates, dense layer,"
         " norms. There is no KDA in it.")),
-    "embeddings row": ("checkpoint", lambda f: Answer(f.gib("embeddings"))),
-    "balance": ("checkpoint", lambda f: Answer(
+    "embeddings row": ("checkpoint", "w.embed", lambda f: Answer(f.gib("embeddings"))),
+    "balance": ("checkpoint", "repl.size", lambda f: Answer(
         _dense(f), _dense(f) + f.gib("vision"),
         "The four rows hold the router gates already. What is added is the vision tower with its "
         "projector.")),
-    "experts per GPU": ("budget", lambda f: Answer(
+    "experts per GPU": ("budget", "w.experts.gpu", lambda f: Answer(
         f.gib("routed_experts") / 16, f.weights.experts_resident / 16 / GIB,
         "That is the on-disk format. The experts are converted to int4 with bf16 scales at load, which is "
         "larger (the second figure).")),
-    "dense per GPU": ("budget", lambda f: Answer((_dense(f) + f.gib("vision")) / 2)),
-    "node memory": ("budget", lambda f: Answer(
+    "dense per GPU": ("budget", "repl.tp2", lambda f: Answer((_dense(f) + f.gib("vision")) / 2)),
+    "node memory": ("budget", "node.usable", lambda f: Answer(
         8 * f.platforms["mi300x"].hbm_bytes / GIB, None,
         "The driver reports more. What was subtracted is not printed.")),
-    "measured pool": ("budget", lambda f: Answer(None, None,
+    "measured pool": ("budget", "tp8.measured", lambda f: Answer(None, None,
         "The KV pool of that serve is not printed, so nothing can be solved back from it.")),
-    "layouts that fit": ("budget", _fitting),
-    "latent bytes": ("capacity", lambda f: Answer(
+    "layouts that fit": ("budget", "layouts.fit", _fitting),
+    "latent bytes": ("capacity", "kv.tok", lambda f: Answer(
         None, float(token_bytes(f.model, Engine(kv_dtype="fp8"))),
         "First principles give the second figure; the excess of the printed one has no printed source.")),
-    "bytes from tokens": ("capacity", lambda f: Answer(
+    "bytes from tokens": ("capacity", "kv.tok2", lambda f: Answer(
         f.printed["kv_pool", "mi325x"] * 1e9 / f.printed["kv_tokens_per_gpu", "mi325x"], None,
         "The division is right and no second measurement: the token count depends on max_model_len, "
         "which the engine divides by. The same pool prints other counts at other lengths.")),
-    "latent against full heads": ("capacity", _latent_ratio),
-    "transfer per request": ("capacity", _transfer),
-    "short sequences MI325X": ("capacity", _short("mi325x")),
-    "short sequences MI300X": ("capacity", _short("mi300x")),
-    "pool ratio": ("capacity", lambda f: Answer(
+    "latent against full heads": ("capacity", "mla.saving", _latent_ratio),
+    "transfer per request": ("capacity", "kv.request", _transfer),
+    "short sequences MI325X": ("capacity", "max.mi325x", _short("mi325x")),
+    "short sequences MI300X": ("capacity", "max.mi300x", _short("mi300x")),
+    "pool ratio": ("capacity", "pool.ratio", lambda f: Answer(
         f.layouts["mi325x"].kv_pool_bytes / f.layouts["mi300x"].kv_pool_bytes,
         f.sequences("mi325x", 200_000) / f.sequences("mi300x", 200_000),
         "The ratio of the pools. In requests it depends on the context, because each lane rounds down.")),
-    "experts in the lane": ("capacity", lambda f: Answer(
+    "experts in the lane": ("capacity", "local.num", lambda f: Answer(
         16 * f.layouts["mi300x"].tp / f.layouts["mi300x"].ep, None,
         "A lane owns two of sixteen expert ranks. With even routing that many of sixteen choices stay"
         " at home.")),
-    "wave tokens": ("capacity", lambda f: Answer(32 * 200_000 / 1)),
+    "wave tokens": ("capacity", "prompt.work", lambda f: Answer(32 * 200_000 / 1)),
 }  # fmt: skip
-
-
-def decide(printed: float | None, text: str, answer: Answer) -> str:
-    """Compare at the printed precision: by the label first, then by the other reading."""
-    if printed is None or answer.undecided or (answer.by_label is None and answer.other is None):
-        return OPEN
-    if answer.by_label is not None and same(printed, text, answer.by_label):
-        return HOLDS
-    if answer.by_label is not None and same(printed, text, answer.by_label, cut=True):
-        return CUT
-    if answer.other is not None and same(printed, text, answer.other):
-        return LABEL
-    return FAILS if answer.by_label is not None else OPEN
-
-
-def same(printed: float, text: str, computed: float, *, cut: bool = False) -> bool:
-    """Whether a computed value rounds (or is cut) to the printed one, at the digits that are printed.
-
-    "35,000" has two digits, "6.4M" two, "~10" allows one unit of its last digit.
-    """
-    digits = text.replace("\u2212", "-").replace(",", "").strip("~ ").split()[0].rstrip("xKMTG%")
-    scale = printed / float(digits) if float(digits) else 1.0
-    trailing = len(digits) - len(digits.rstrip("0"))
-    places = len(digits.partition(".")[2]) if "." in digits else -trailing if trailing >= 2 else 0
-    value = computed / scale
-    if text.startswith("~") and "." not in digits:
-        return abs(value - float(digits)) < 1
-    if cut:
-        unit = 10.0**-places
-        return math.trunc(value / unit) * unit == float(digits)
-    return float(round_decimal(value, places)) == float(digits)
 
 
 def _facts(specs: Specs, inputs: Sequence[Artifact]) -> Facts:
@@ -254,7 +218,7 @@ def _facts(specs: Specs, inputs: Sequence[Artifact]) -> Facts:
 
 @derivation(name="publication-check", schema=SCHEMA)
 def publication_check(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-    """Verdicts on printed figures: sealed specs, `published-memory` and `published-capacity`.
+    """Printed figures computed anew: sealed specs, `published-memory` and `published-capacity`.
 
     Raises:
         InputError: a spec or transcription is missing.
@@ -263,7 +227,7 @@ def publication_check(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mappi
     rows: list[dict[str, Any]] = []
     for artifact in inputs:
         if artifact.name == "published-memory":
-            rows += [_figure(facts, row) for row in artifact.rows("figures") if row["item"] in _PREFIXES]
+            rows += [_figure(facts, row) for row in artifact.rows("figures") if row["item"] in _FIGURES]
         elif artifact.name == "published-capacity":
             rows += [_layout_row(facts, row) for row in artifact.rows("layouts")]
             rows += [_grid_row(facts, row) for row in artifact.rows("grid")]
@@ -275,18 +239,18 @@ def publication_check(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mappi
             rows += _example(facts, artifact.rows("worked_example"))
     if not rows:
         raise InputError("no transcription of the publication among the inputs")
-    return {"verdicts": rows}
+    return {"readings": rows}
 
 
 def _row(
-    topic: str, item: str, label: str, cell: tuple[str, float | None], unit: str, place: str, answer: Answer
-) -> dict[str, Any]:
-    text, printed = cell
+    topic: str, item: tuple[str, str], label: str, cell: tuple[str, float | None], unit: str, place: str,
+    answer: Answer,
+) -> dict[str, Any]:  # fmt: skip
+    """`item` is a figure and its claim, `cell` its print and value."""
     return {
-        "topic": topic, "item": item, "label": label, "printed_text": text, "printed": printed,
-        "by_label": answer.by_label, "other": answer.other, "unit": unit,
-        "verdict": decide(printed, text, answer), "why": answer.why,
-        "relation": _relation(topic, item), "place": place,
+        "topic": topic, "item": item[0], "claim": item[1], "label": label, "printed_text": cell[0],
+        "printed": cell[1], "by_label": answer.by_label, "other": answer.other, "unit": unit,
+        "why": answer.why, "relation": _relation(topic, item[0]), "place": place,
     }  # fmt: skip
 
 
@@ -297,9 +261,9 @@ def _relation(topic: str, item: str) -> str:
 
 
 def _figure(facts: Facts, row: Mapping[str, Any]) -> dict[str, Any]:
-    topic, compute = _PREFIXES[row["item"]]
+    topic, claim, compute = _FIGURES[row["item"]]
     cell = (row["value_printed"], row["value"])
-    return _row(topic, row["item"], row["label"], cell, row["unit"], row["place"], compute(facts))
+    return _row(topic, (row["item"], claim), row["label"], cell, row["unit"], row["place"], compute(facts))
 
 
 def _layout_row(facts: Facts, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -312,7 +276,8 @@ def _layout_row(facts: Facts, row: Mapping[str, Any]) -> dict[str, Any]:
         " (second figure), and less again if gates and low-rank projections are whole on every rank.",
     )
     cell = (row["headroom_gib_printed"], row["headroom_gib"])
-    return _row("layouts", row["layout"], "KV headroom per GPU", cell, "GiB", "Table 1", answer)
+    item = (row["layout"], f"t1.tp{row['tp']}.headroom")
+    return _row("layouts", item, "KV headroom per GPU", cell, "GiB", "Table 1", answer)
 
 
 def _grid_row(facts: Facts, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -320,13 +285,12 @@ def _grid_row(facts: Facts, row: Mapping[str, Any]) -> dict[str, Any]:
     answer = Answer(
         facts.by_bytes(platform, context),
         float(facts.sequences(platform, context)),
-        "By the published law, unrounded; the table rounds some cells and cuts others. The second "
-        "figure is the block law.",
+        "By the published law, before it is cut to whole requests; some printed cells are rounded up "
+        "instead. The second figure is the block law.",
     )
-    item = f"N_max {platform} {context // 1000}K"
-    return _row(
-        "concurrency", item, "N_max", (row["n_max_printed"], row["n_max"]), "requests", "Table 2", answer
-    )
+    item = f"N_max {platform} {context // 1000}K", f"t2.k{context // 1000}.n{platform[2:5]}"
+    cell = (row["n_max_printed"], row["n_max"])
+    return _row("concurrency", item, "N_max", cell, "requests", "Table 2", answer)
 
 
 def _tokens_row(facts: Facts, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -339,9 +303,8 @@ def _tokens_row(facts: Facts, row: Mapping[str, Any]) -> dict[str, Any]:
         "The block law gives the printed count to the token, from pool and max_model_len.",
     )
     cell = (row["value_printed"], row["value"])
-    return _row(
-        "capacity", f"KV tokens {row['platform']}", "KV tokens per GPU", cell, "tokens", row["place"], answer
-    )
+    item = f"KV tokens {row['platform']}", f"tokens.{row['platform']}"
+    return _row("capacity", item, "KV tokens per GPU", cell, "tokens", row["place"], answer)
 
 
 def _example(facts: Facts, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -349,29 +312,31 @@ def _example(facts: Facts, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, 
     found = []
     for row in rows:
         for platform in ("mi300x", "mi325x"):
-            answer = _step(facts, row["step"], platform)
-            if answer is not None:
+            step = _step(facts, row["step"], platform)
+            if step is not None:
+                claim, answer = step
                 cell = (row[f"{platform}_printed"], row[platform])
-                item = f"{row['step']} {platform}"
+                item = f"{row['step']} {platform}", f"{claim}.{platform}"
                 found.append(_row("worked example", item, row["step"], cell, "", row["locator"], answer))
     return found
 
 
-def _step(facts: Facts, step: str, platform: str) -> Answer | None:
+def _step(facts: Facts, step: str, platform: str) -> tuple[str, Answer] | None:
+    """The claim of a step, less its platform, and what the step gives."""
     layout = facts.layouts[platform]
     if step.startswith("wall"):
         assert layout.wall is not None
         value = layout.wall.c0_s + 256 * layout.wall.k_s_per_token
-        return Answer(
+        return "wall", Answer(
             value, None,
             "The sum is right and answers another question: the law was fitted at 1,024 input tokens "
             "and one request. A wave of this context and concurrency took half an hour on the smaller"
             " platform.",
         )  # fmt: skip
     if step.startswith("in-flight"):
-        return Answer(float(layout.slots))
+        return "slots", Answer(float(layout.slots))
     if step.startswith("headroom"):
-        return Answer(
+        return "room", Answer(
             facts.by_bytes(platform, 200_000) / 32, facts.sequences(platform, 200_000) / 32,
             "By blocks the smaller platform has no headroom left at this concurrency (second figure).",
         )  # fmt: skip

@@ -1,7 +1,7 @@
 """table-reading: a published table of levels, read: what was in flight, what it needs, what it contradicts.
 
 Inputs are the transcription `published-levels`, the sealed specs of the layouts it names, and, where there is
-one, the `published-figures` of the document that quotes it (what it says binds, and its totals).
+one, the `published-figures` of the document that quotes it (what it says binds, and what follows from it).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from k3repro.spec import load_layout, load_model, load_platform
 from k3repro.store import Artifact, Column, Schema, Store, Table, derivation
 from k3repro.studies.node._contradictions import Contradiction, contradictions, shared_ceilings
 from k3repro.studies.node._demand import Demand, demands
+from k3repro.studies.node._derived import Derived, derived_figures
 from k3repro.studies.node._flight import Inference, infer
 from k3repro.studies.node._ladder import Ladder, ladders_of
-from k3repro.studies.node._totals import Total, totals
 from k3repro.studies.node.roofline import optional_rows, specs_for
 
 __all__ = ["finding_row", "read_tables", "read_transcription", "seal_reading", "step_rows"]
@@ -100,18 +100,18 @@ STEPS = Table(
     key=("finding", "step"),
     doc="The arithmetic of a finding, line by line.",
 )
-TOTALS = Table(
-    "totals",
+DERIVED = Table(
+    "derived",
     (
         *(Column(name, "VARCHAR", nullable=False) for name in ("what", "model")),
         Column("formula", "VARCHAR"),
         *_pair("value", "", "recomputed"),
-        *(Column(name, "VARCHAR") for name in ("unit", "printed", "verdict")),
+        *(Column(name, "VARCHAR") for name in ("unit", "printed", "place")),
     ),
     key=("what", "model"),
     doc="Figures that follow from others of the publication.",
 )
-SCHEMA = Schema((LEVELS, INFERRED, FINDINGS, STEPS, TOTALS))
+SCHEMA = Schema((LEVELS, INFERRED, FINDINGS, STEPS, DERIVED))
 Rows = list[dict[str, Any]]
 
 
@@ -127,7 +127,7 @@ def read_tables(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str
     specs = specs_of(list(inputs))
     servings = {name: _serving(specs, name) for name in {row["layout"] for row in source.rows("series")}}
     read, found = read_levels(source.rows("series"), source.rows("levels"), bounds, servings)
-    derived = totals(
+    derived = derived_figures(
         [row for item in figures for row in optional_rows(item, "figures")],
         optional_rows(source, "ablation"), optional_rows(source, "spread"), source.rows("levels"),
     )  # fmt: skip
@@ -136,7 +136,7 @@ def read_tables(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str
         "inferred": [_inferred(inference) for inference, _ in read],
         "findings": [finding_row(item) for item in found],
         "steps": [row for item in found for row in step_rows(item)],
-        "totals": [_total(item) for item in derived],
+        "derived": [_derived(item) for item in derived],
     }
 
 
@@ -270,10 +270,10 @@ def step_rows(item: Contradiction) -> Rows:
     ]  # fmt: skip
 
 
-def _total(item: Total) -> dict[str, Any]:
+def _derived(item: Derived) -> dict[str, Any]:
     return {
         "what": item.what, "model": item.model, "formula": item.formula, **_ends("value", item.span),
-        "unit": item.unit, "printed": item.printed, "verdict": item.verdict,
+        "unit": item.unit, "printed": item.printed, "place": item.place,
     }  # fmt: skip
 
 
