@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from k3repro.errors import InputError
 from k3repro.probes.prompts import filler, insert, sentences, words_digest
 from k3repro.probes.sizing import Sizing
-from k3repro.twin._tokenizer import count_tokens
+from k3repro.twin._tokenizer import count_tokens, pieces
 
 
 @given(st.text(max_size=20), st.integers(1, 3000))
@@ -40,6 +41,24 @@ def test_nothing_repeats() -> None:
 
 def test_the_word_lists_are_pinned() -> None:
     assert words_digest() == "eea421546d16f12fbdc4525f4c9d185393597247c8d974621988c2756026de93"
+
+
+def test_the_text_is_pinned() -> None:
+    """Prompts of a sealed run are rebuilt from its seed."""
+    text = [*(one for n in range(1, 60) for one in sentences(f"p{n}", n * 7)), *filler("p", 900)]
+    found = hashlib.sha256("\n".join([*text, *sentences("q", 20_000)]).encode()).hexdigest()
+    assert found == "9bc9929d67c45d8247bc52696bdd04bb419a591d04fa81102d10aeb3c53e77e7"
+
+
+@given(
+    st.lists(st.sampled_from(["a", "Zq9", " ", ".", "\n", "é", "\ud800", "lamp", "  "]), min_size=50),
+    st.booleans(),
+)
+@settings(max_examples=50)
+def test_tokens_are_counted_as_they_are_cut(parts: list[str], plain: bool) -> None:
+    text = "".join(parts) * (1 + 1000 // len(parts))
+    text = text.encode("ascii", "ignore").decode() if plain else text
+    assert count_tokens(text) == len(pieces(text))
 
 
 @pytest.mark.parametrize("target", [1024, 8000, 50_000])

@@ -81,3 +81,11 @@ def test_a_restart_is_another_serve_and_counters_are_not() -> None:
 def test_hostile_answers_leave_facts_unknown(body: str | None) -> None:
     found = facts({"/version": body, "/v1/models": body, "/metrics": body, "/health": body})
     assert found["models"] == [] and found["evidence"] == []
+
+
+@pytest.mark.parametrize(
+    "line", ['a{x="b c"} 5', 'a{x="b c"} 5 1700000000000', 'a{x="b c"}\t5', ' a{x="b c"}  5 ']
+)
+def test_a_line_is_read_with_a_timestamp_or_without(line: str) -> None:
+    [sample] = parse_metrics(line).samples
+    assert (sample.name, dict(sample.labels), sample.value) == ("a", {"x": "b c"}, 5.0)

@@ -8,7 +8,9 @@ the same bytes on every machine and in every version of every library.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from functools import cache
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -42,23 +44,15 @@ def words_digest() -> str:
 def sentences(seed: str, words: int) -> list[str]:
     """Sentences with exactly `words` words together; the last one may be cut short.
 
-    900,000 words take about a third of a second and 20 MiB (benchmarks/bench_prompts.py).
+    900,000 words take under a tenth of a second (benchmarks/bench_prompts.py).
 
     Raises:
         InputError: fewer than one word.
     """
-    if words < 1:
-        raise InputError(f"a haystack of {words} words cannot be built", fix="Ask for a longer prompt.")
-    draws = _draws(seed, words // 7 + 2)
-    counts = _TEMPLATE_WORDS[draws[:, 0] & 3] + _PLACE_WORDS[draws[:, 7] & 63]
-    ends = np.cumsum(counts)
-    whole = int(np.searchsorted(ends, words, side="right"))
-    text = [_sentence(row) for row in draws[:whole].tolist()]
-    missing = words - (int(ends[whole - 1]) if whole else 0)
-    if missing:
-        cut = _sentence(draws[whole].tolist()).rstrip(".").split(" ")[:missing]
-        text.append(" ".join(cut) + ".")
-    return text
+    places, [whole], [cut] = _drawn([seed], words)
+    first, second, third = _parts()[0][places[0, :whole].T]
+    text: list[str] = (first + second + third).tolist()
+    return [*text, cut] if cut else text
 
 
 def filler(seed: str, words: int) -> list[str]:
@@ -72,12 +66,37 @@ def filler(seed: str, words: int) -> list[str]:
     # A few words more or fewer keep the candidate, so that a prompt can be corrected to its tokens.
     about = max(1, words - words % _STEP) if words > _STEP else words
     wanted = about * _mean_length()
+    candidates = [f"{seed}#{number}" for number in range(_CANDIDATES)]
+    sizes = _characters(candidates, about)
+    return sentences(candidates[min(range(_CANDIDATES), key=lambda one: abs(sizes[one] - wanted))], words)
 
-    def off(candidate: int) -> float:
-        text = sentences(f"{seed}#{candidate}", about)
-        return abs(sum(map(len, text)) + len(text) - wanted)
 
-    return sentences(f"{seed}#{min(range(_CANDIDATES), key=off)}", words)
+def _characters(seeds: Sequence[str], words: int) -> list[int]:
+    """Characters of `sentences(seed, words)` of each seed, one more for each sentence."""
+    places, wholes, cuts = _drawn(seeds, words)
+    sums = (_parts()[1][places].sum(axis=2) + 1).cumsum(axis=1)
+    return [
+        (int(sums[one, whole - 1]) if whole else 0) + (len(cut) + 1 if cut else 0)
+        for one, (whole, cut) in enumerate(zip(wholes, cuts, strict=True))
+    ]
+
+
+def _drawn(seeds: Sequence[str], words: int) -> tuple[npt.NDArray[np.intp], list[int], list[str]]:
+    """Of each seed: places in `_parts` of shape (seeds, sentences, 3), how many sentences are whole, and what
+    the next one is cut to.
+    """
+    if words < 1:
+        raise InputError(f"a haystack of {words} words cannot be built", fix="Ask for a longer prompt.")
+    draws = np.stack([_draws(seed, words // 7 + 2) for seed in seeds])
+    ends = (_TEMPLATE_WORDS[draws[..., 0] & 3] + _PLACE_WORDS[draws[..., 7] & 63]).cumsum(axis=1)
+    wholes = (ends <= words).sum(axis=1).tolist()
+    places = _places(draws[:, : max(wholes) + 1])
+    cuts = []
+    for one, whole in enumerate(wholes):
+        missing = words - (int(ends[one, whole - 1]) if whole else 0)
+        kept = "".join(_parts()[0][places[one, whole]]).rstrip(".").split(" ")[:missing]
+        cuts.append(" ".join(kept) + "." if missing else "")
+    return places, wholes, cuts
 
 
 _REFRAIN = (
@@ -118,19 +137,53 @@ def _draws(seed: str, rows: int) -> npt.NDArray[np.uint8]:
     return np.frombuffer(data, dtype=np.uint8).reshape(rows, _SLOTS)
 
 
-def _sentence(draw: list[int]) -> str:
-    kind, a, b, c, d, e, f, g = draw
-    adjective, noun, verb = ADJECTIVES[a & 63], NOUNS[b & 127], VERBS[c & 63]
-    other, thing, third, place = ADJECTIVES[d & 63], NOUNS[e & 127], NOUNS[f & 127], PLACES[g & 63]
-    match kind & 3:
-        case 0:
-            return f"The {adjective} {noun} {verb} the {other} {thing} {place}."
-        case 1:
-            return f"{place[0].upper()}{place[1:]} the {adjective} {noun} {verb} the {thing}."
-        case 2:
-            return f"The {noun} {verb} the {other} {thing} and the {third} {place}."
-        case _:
-            return f"One {noun} {verb} that {thing} {place}."
+# A sentence is three parts of two drawn words at most, all of them made ahead: two word lists and their text.
+_TABLES: tuple[tuple[Sequence[str], Sequence[str], str], ...] = (
+    (ADJECTIVES, NOUNS, "The {} {} "),
+    (PLACES, ADJECTIVES, "{} the {} "),
+    (NOUNS, VERBS, "The {} {} the "),
+    (NOUNS, VERBS, "One {} {} that "),
+    (VERBS, ADJECTIVES, "{} the {} "),
+    (NOUNS, VERBS, "{} {} the "),
+    (ADJECTIVES, NOUNS, "{} {} and the "),
+    (("",), ("",), ""),
+    (NOUNS, PLACES, "{} {}."),
+    (NOUNS, ("",), "{}{}."),
+)
+_SIZES = [(len(first), len(second)) for first, second, _ in _TABLES]  # each a power of two
+_STARTS = [0, *accumulate(one * two for one, two in _SIZES)]
+# By template, of each of its three parts: the table, and the bytes of the draw that choose its two words.
+_TEMPLATES = (
+    ((0, 1, 2), (4, 3, 4), (8, 5, 7)),
+    ((1, 7, 1), (5, 2, 3), (9, 5, 0)),
+    ((2, 2, 3), (6, 4, 5), (8, 6, 7)),
+    ((3, 2, 3), (7, 0, 0), (8, 5, 7)),
+)
+
+
+@cache
+def _parts() -> tuple[npt.NDArray[np.object_], npt.NDArray[np.intp]]:
+    """The parts of all tables, one after the other, and their lengths."""
+    text: list[str] = []
+    for first, second, shape in _TABLES:
+        firsts = [word[0].upper() + word[1:] for word in first] if first is PLACES else first
+        text += [shape.format(one, two) for one in firsts for two in second]
+    return np.array(text, dtype=object), np.array([*map(len, text)])
+
+
+def _places(draws: npt.NDArray[np.uint8]) -> npt.NDArray[np.intp]:
+    """Where the three parts of each drawn sentence stand in `_parts`: (..., 8) bytes to (..., 3) places."""
+    bytes_ = np.moveaxis(draws, -1, 0).astype(np.int32)
+    kinds = bytes_[0] & 3
+    columns = []
+    for parts in zip(*_TEMPLATES, strict=True):
+        by_kind = [
+            _STARTS[table] + (bytes_[first] & (_SIZES[table][0] - 1)) * _SIZES[table][1]
+            + (bytes_[second] & (_SIZES[table][1] - 1))
+            for table, first, second in parts
+        ]  # fmt: skip
+        columns.append(np.choose(kinds, by_kind))
+    return np.stack(columns, axis=-1, dtype=np.intp)
 
 
 def insert(text: list[str], sentence: str, depth: float) -> list[str]:

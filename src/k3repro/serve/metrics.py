@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from types import MappingProxyType
+from typing import NamedTuple
 
-_SAMPLE = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?\s*\Z")
+_SERIES = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)(?:\{(.*)\})?")
+_SAMPLE = re.compile(_SERIES.pattern + r"\s+(\S+)(?:\s+-?\d+)?\s*\Z")
 _LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"\s*(?:,\s*|\Z)')
 _ESCAPES = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(NamedTuple):
     """One line of metrics text; `value` is None where it is NaN or infinite (a quantile of nothing)."""
 
     name: str
@@ -68,17 +71,29 @@ def parse_metrics(text: str) -> Metrics:
 
 
 def _sample(line: str) -> Sample | None:
-    match = _SAMPLE.match(line.strip())
-    if match is None:
-        return None
+    # Every scrape repeats what stands before the value; a line with a timestamp is matched as a whole.
+    head, _, text = line.strip().rpartition(" ")
+    series = _series(head)
+    if series is None:
+        match = _SAMPLE.match(line.strip())
+        if match is None:
+            return None
+        series, text = (match[1], _labels(match[2] or "")), match[3]
     try:
-        value = float(match[3])
+        value = float(text)
     except ValueError:
         return None
-    labels = dict(_labels(match[2] or ""))
-    return Sample(match[1], labels, value if math.isfinite(value) else None)
+    return Sample(*series, value if math.isfinite(value) else None)
 
 
-def _labels(text: str) -> Iterator[tuple[str, str]]:
-    for name, value in _LABEL.findall(text):
-        yield name, re.sub(r"\\.", lambda m: _ESCAPES.get(m[0], m[0]), value)
+@lru_cache(1 << 14)
+def _series(text: str) -> tuple[str, Mapping[str, str]] | None:
+    match = _SERIES.fullmatch(text)
+    return (match[1], _labels(match[2] or "")) if match else None
+
+
+def _labels(text: str) -> Mapping[str, str]:
+    found = _LABEL.findall(text)
+    return MappingProxyType(
+        {name: re.sub(r"\\.", lambda m: _ESCAPES.get(m[0], m[0]), value) for name, value in found}
+    )

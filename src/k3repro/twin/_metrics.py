@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import accumulate
 
 from k3repro.twin._core import TRANSFER_BOUNDS_BYTES, TRANSFER_BOUNDS_NS, Core, Flight
@@ -261,8 +262,7 @@ class Metrics:
         return waiting, prompt, generated
 
     def _labels(self, lane: int, **more: str) -> str:
-        labels = {"engine": str(lane), "model_name": self.platform.model, **more}
-        return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in sorted(labels.items())) + "}"
+        return _label_text(str(lane), self.platform.model, *more.items())
 
     def _histogram_lines(self, name: str) -> Iterator[str]:
         doc, bounds = _HISTOGRAMS[name]
@@ -273,6 +273,13 @@ class Metrics:
                 yield f"vllm:{name}_bucket{self._labels(lane, le=bound)} {count}.0"
             yield f"vllm:{name}_count{self._labels(lane)} {sum(histogram.counts)}.0"
             yield f"vllm:{name}_sum{self._labels(lane)} {histogram.total_ns / 1e9}"
+
+
+# Every scrape repeats the labels of the one before.
+@lru_cache(1 << 14)
+def _label_text(engine: str, model: str, *more: tuple[str, str]) -> str:
+    labels = {"engine": engine, "model_name": model, **dict(more)}
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in sorted(labels.items())) + "}"
 
 
 def _escaped(value: str) -> str:

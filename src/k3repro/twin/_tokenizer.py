@@ -8,12 +8,17 @@ text is lossless without a vocabulary file. English prose comes out at about 3.3
 from __future__ import annotations
 
 import re
+from functools import lru_cache
+
+import numpy as np
 
 from k3repro.errors import InputError
 
 __all__ = ["count_tokens", "decode", "encode", "pieces"]
 
 _PIECE = re.compile(r" [A-Za-z0-9]{1,3}|[A-Za-z0-9]{1,4}|.", re.DOTALL)
+_SHORT = 1_000
+_ALNUM = np.array([chr(code).isalnum() for code in range(128)] + [False])
 MAX_ID = 0xF48FBFBF
 
 
@@ -23,13 +28,29 @@ def pieces(text: str) -> list[str]:
 
 
 def count_tokens(text: str) -> int:
-    """Number of tokens of `text`."""
-    return len(_PIECE.findall(text))
+    """Number of tokens of `text`, of a long one without cutting it up."""
+    if len(text) < _SHORT:
+        return len(pieces(text))
+    narrow = text.isascii()
+    data = text.encode() if narrow else text.encode("utf-32-le", "surrogatepass")
+    codes = np.frombuffer(data, np.uint8 if narrow else "<u4")
+    alnum = _ALNUM[codes if narrow else np.minimum(codes, 128)]
+    edges = np.flatnonzero(np.diff(alnum, prepend=False, append=False))
+    starts, ends = edges[::2], edges[1::2]
+    spaced = (starts > 0) & (codes[starts - 1] == ord(" "))
+    # A space takes three characters along; the others go in fours.
+    left = ends - starts - 3 * spaced
+    return len(text) - int((ends - starts).sum()) + int(np.maximum(0, (left + 3) // 4).sum())
 
 
 def encode(text: str) -> list[int]:
     """Token ids of `text`."""
-    return [int.from_bytes(piece.encode("utf-8", "surrogatepass"), "big") for piece in pieces(text)]
+    return [*map(_id, pieces(text))]
+
+
+@lru_cache(1 << 16)
+def _id(piece: str) -> int:
+    return int.from_bytes(piece.encode("utf-8", "surrogatepass"), "big")
 
 
 def decode(ids: list[int]) -> str:
