@@ -9,6 +9,7 @@ from k3repro.check._text import Context
 from k3repro.check.detect import (
     aggregates,
     baselines,
+    captions,
     changes,
     columns,
     comparisons,
@@ -17,6 +18,8 @@ from k3repro.check.detect import (
     equations,
     facts,
     formulas,
+    latencies,
+    limits,
     listings,
     notes,
     parts,
@@ -39,6 +42,7 @@ DETECTORS: tuple[Callable[[Context], Iterator[Relation]], ...] = (
     aggregates.detect,
     products.detect,
     listings.detect,
+    latencies.detect,
     percentiles.detect,
     equations.detect,
     conversions.detect,
@@ -46,10 +50,12 @@ DETECTORS: tuple[Callable[[Context], Iterator[Relation]], ...] = (
     enumerations.detect,
     parts.detect,
     quotes.detect,
+    captions.detect,
     repeats.detect,
     restatements.detect,
     formulas.detect,
     facts.detect,
+    limits.detect,
 )
 
 _OF_DETECTOR = {
@@ -63,6 +69,8 @@ _OF_DETECTOR = {
     "percent-of": comparisons,
     "table-product": products,
     "listing": listings,
+    "latency-sum": latencies,
+    "littles-law": latencies,
     "percentiles": percentiles,
     "equation": equations,
     "conversion": conversions,
@@ -73,12 +81,16 @@ _OF_DETECTOR = {
     "shares": parts,
     "ranges": parts,
     "quote": quotes,
+    "caption": captions,
     "heading": quotes,
     "repeat": repeats,
     "restatement": restatements,
     "headline": restatements,
     "formula": formulas,
     "fact": facts,
+    "kv-bytes": limits,
+    "weights": limits,
+    "peak": limits,
 }
 PRECONDITIONS = {name: " ".join((module.__doc__ or "").split()) for name, module in _OF_DETECTOR.items()}
 """What each detector recognises and under which precondition, by the name its relations carry."""

@@ -4,8 +4,7 @@ bandwidth, peak.
 Precondition: the sentence (for a cell: the header of its column) names exactly one known model, with its
 size where the model has one in its name, or one known GPU right before the bracket that holds its size; the
 number's own words say which fact it is, and of several totals none is judged.
-Rounding and 4 % are allowed, because sources count embeddings and draft layers differently; a rate above
-what the peak allows needs the whole dense peak.
+Rounding and 4 % are allowed, because sources count embeddings and draft layers differently.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from k3repro.errors import K3Error
 from k3repro.printed import Span
 from k3repro.spec import Model, Platform, models, platforms
 
-__all__ = ["detect"]
+__all__ = ["detect", "model_in", "parameters_of"]
 
 _SLACK = Fraction(1, 25)
 _MODELISH = re.compile(
@@ -43,14 +42,14 @@ _MEMORY = re.compile(r"(?i)^\s?(?:of\s)?(?:HBM\w*|memory|VRAM|each|,|\)|per GPU|
 
 def detect(context: Context) -> Iterator[Relation]:
     for sentence in context.sentences:
-        model = _model(sentence.text)
+        model = model_in(sentence.text)
         if model is not None:
             yield from _of_model(sentence, model)
         yield from _of_gpus(sentence)
     for table in context.document.tables:
         for row in table.body:
             for cell in row:
-                model = _model(table.header(cell.column))
+                model = model_in(table.header(cell.column))
                 if model is not None and cell.block.index >= 0:
                     yield from _of_model(_whole(cell.block, context), model)
 
@@ -74,7 +73,7 @@ def _names() -> tuple[tuple[re.Pattern[str], Model], ...]:
     return tuple(found)
 
 
-def _model(text: str) -> Model | None:
+def model_in(text: str) -> Model | None:
     """The one known model a text names; None where another model is named too."""
     found = [(match, model) for pattern, model in _names() for match in pattern.finditer(text)]
     if len({model.name for _, model in found}) != 1:
@@ -96,6 +95,11 @@ def _counts(name: str) -> Mapping[str, float]:
     total = (stated and stated.parameters) or (passes and passes.parameters) or 0
     active = (stated and stated.active_parameters) or (passes and passes.active) or 0
     return {"total": float(total), "active": float(active)}
+
+
+def parameters_of(name: str, *, active: bool = False) -> float:
+    """Parameters of a known model, all or those active a token; 0 where neither spec nor shapes say."""
+    return _counts(name)["active" if active else "total"]
 
 
 def _kind(sentence: Sentence, number: Printed) -> str:

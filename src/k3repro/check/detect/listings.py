@@ -1,7 +1,8 @@
 """A benchmark's printed result (`vllm bench serve`, `bench_serving` and tables of the same lines), checked
 within itself.
 
-Precondition: the lines carry the names that those tools print; each relation needs all of its lines.
+Precondition: the lines carry the names that those tools print; each relation needs all of its lines. Mean
+TTFT, mean TPOT and tokens a request give the mean end to end within 40 %.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ _NAMES = (
                                                           r"throughput|overall token throughput"),
     ("latency", r"mean e2el?(?: latency)?|mean "
                 r"end-to-end latency|"
-                r"average e2e latency"), ("in flight", r"concurrency|achieved concurrency"),
+                r"average e2e latency"),
+    ("first", r"mean ttft"), ("next", r"mean tpot"), ("in flight", r"concurrency|achieved concurrency"),
 )  # fmt: skip
 _LINE = re.compile(
     r"(?m)^[ \t|]*(?P<label>[A-Za-z][A-Za-z0-9 /_-]*?)"
@@ -46,7 +48,18 @@ _RULES: tuple[tuple[str, tuple[str, ...], str, Callable[..., Span]], ...] = (
     ("total rate", ("input rate", "output rate"), "{0} + {1}", lambda a, b: a + b),
     ("tokens", ("input", "output"), "{0} + {1}", lambda a, b: a + b),
     ("in flight", ("request rate", "latency"), "{0} x {1}", lambda a, b: a * b),
+    (
+        "latency", ("first", "next", "output", "requests"), "{0} + ({2} / {3} - 1) x {1}, within 40 %",
+        lambda first, following, tokens, requests: _about(
+            first + (tokens / requests - Span.point(1)) * following
+        ),
+    ),
 )  # fmt: skip
+
+
+def _about(span: Span) -> Span:
+    """Means of a product: lengths and speeds of requests vary together."""
+    return Span(span.low * Fraction(60, 100), span.high * Fraction(140, 100))
 
 
 def detect(context: Context) -> Iterator[Relation]:

@@ -2,15 +2,17 @@
 says none.
 
 Precondition: the annotation is a signed percentage or a factor in brackets, all cells but one of the column
-(or row) have one, their units agree, and at least half of them fit.
+(or row) have one, their units agree, and at least half of them fit. Three or more changes of which three
+quarters fit the row above, and more than fit the first, are steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
-from k3repro.check._grid import grid_of
+from k3repro.check._grid import Line, grid_of
 from k3repro.check._lexer import Printed
 from k3repro.check._relation import Reckoning, Relation, relate
 from k3repro.check._text import Context, show
@@ -19,6 +21,7 @@ from k3repro.check.detect.columns import Way
 
 __all__ = ["detect"]
 
+_STEPS = 3  # changes from row to row, at least
 Noted = Sequence[tuple[Printed, Printed]]
 
 
@@ -27,6 +30,10 @@ def detect(context: Context) -> Iterator[Relation]:
         grid = grid_of(table, context)
         if grid.notes:
             done: set[int] = set()
+            for column in grid.columns:
+                for relation in _stepwise(column, grid.notes):
+                    done.add(relation.claim.block.index)
+                    yield relation
             for lines, flip in ((grid.columns, False), (grid.rows, True)):
                 for line in lines:
                     places = {i: (i, line.index) if not flip else (line.index, i) for i in line.cells}
@@ -55,6 +62,25 @@ def _judge(noted: Noted, bare: Sequence[Printed]) -> Iterator[Relation]:
         good, best = max(scored, key=lambda item: item[0])
         if part and good * 2 >= len(part):
             yield from (r for n, note in part for r in _relation(best, bare[0], n, note))
+
+
+def _stepwise(column: Line, notes: Mapping[tuple[int, int], Printed]) -> Iterator[Relation]:
+    """Each cell against the one above it, where those fit and the first one's changes do not."""
+    steps = [
+        (column.cells[a], column.cells[b], notes[b, column.index])
+        for a, b in pairwise(sorted(column.cells))
+        if (b, column.index) in notes
+    ]
+    if len(steps) < _STEPS or any(not a.same_unit(b) or a.value <= 0 or b.value <= 0 for a, b, _ in steps):
+        return
+    first = column.cells[min(column.cells)]
+    for way in columns.WAYS:
+        part = [step for step in steps if step[2].unit == way.unit]
+        good = sum(_close(way, a, b, note) == 2 for a, b, note in part)
+        rival = sum(_close(way, first, b, note) == 2 for _, b, note in part)
+        if len(part) == len(steps) and good > rival and good >= 2 and good * 4 >= len(part) * 3:
+            yield from (r for a, b, note in part for r in _relation(way, a, b, note))
+            return
 
 
 def _close(way: Way, base: Printed, number: Printed, note: Printed) -> int:
