@@ -119,11 +119,13 @@ def test_what_a_recipe_cannot_break_is_broken_otherwise() -> None:
     assert "rails" in broken(few)
     assert "fabric-as-published" in broken(plan(cluster_fields={"fabric_kind": "bnxt"}))
     assert "local-weights" in broken(plan(cluster_fields={"model": "/nfs/models/Kimi-K3"}))
+    assert "unread-keys" in broken(plan(cluster_fields={"runtime": "process"}))
 
 
 def test_every_rule_has_a_test_that_breaks_it() -> None:
     check_plan(plan())
     otherwise = {"router-capability", "verbs-folder-not-mounted", "fabric-as-published", "local-weights"}
+    otherwise.add("unread-keys")
     assert set(RULES) == set(BREAKING) | otherwise
 
 

@@ -59,8 +59,9 @@ def test_slurm_chooses_the_nodes(hosts: Hosts, clean: Path) -> None:
     nothing_left(clean)
 
 
-def test_the_batch_script_runs_as_it_is_written(hosts: Hosts, clean: Path) -> None:
-    """`plan --write`, then sbatch: the router answers; scancel leaves nothing."""
+@pytest.mark.parametrize("end_by", ["scancel", "a role that ends"])
+def test_the_batch_script_runs_as_it_is_written(hosts: Hosts, clean: Path, end_by: str) -> None:
+    """`plan --write`, then sbatch: the router answers; scancel, or a role that ends, leaves nothing."""
     file = str(hosts.cluster_file(clean, "slurm", count=True))
     known = subprocess.run([hosts.router, "--help"], capture_output=True, text=True).stdout
     (clean / "help.txt").write_text(known)
@@ -80,12 +81,25 @@ def test_the_batch_script_runs_as_it_is_written(hosts: Hosts, clean: Path) -> No
             assert time.monotonic() < end, f"{said}\n{output[-5000:]}"
             time.sleep(1)
             said = subprocess.run(ask, capture_output=True, text=True).stdout
+        if end_by == "a role that ends":
+            pid, _ = (clean / "logs" / ".run-manual:decode_worker").read_text().split()
+            os.kill(int(pid), signal.SIGKILL)
+            end = time.monotonic() + 120
+            while "CONFIGURING RUNNING COMPLETING".find(_state(job)) >= 0 and time.monotonic() < end:
+                time.sleep(0.5)
+            assert _state(job) == "FAILED"
+            assert "decode_worker has ended, and the job with it" in next(clean.glob("*.out")).read_text()
     finally:
         subprocess.run(["scancel", job])
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while processes(clean) and time.monotonic() < end:
         time.sleep(0.5)
     assert processes(clean) == []
+
+
+def _state(job: str) -> str:
+    said = subprocess.run(["scontrol", "show", "job", job], capture_output=True, text=True).stdout
+    return said.partition("JobState=")[2].split()[0]
 
 
 def test_the_gate_passes_and_is_sealed(hosts: Hosts, clean: Path) -> None:

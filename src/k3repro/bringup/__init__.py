@@ -7,6 +7,7 @@ from k3repro.bringup._effects import refuse_without_effect
 from k3repro.bringup._executors import Executor, Local, Result, Slurm, Ssh, make_executor, require_extra
 from k3repro.bringup._facts import ServeFacts, read_facts
 from k3repro.bringup._gate import gate_serve
+from k3repro.bringup._hand import hand_scripts
 from k3repro.bringup._node_status import Owner, RoleStatus
 from k3repro.bringup._plan import (
     Launch,
@@ -25,7 +26,7 @@ from k3repro.bringup._router import Substitution, router_flags_of
 from k3repro.bringup._rule import RULES, Broken, Rule
 from k3repro.bringup._rules import check_plan
 from k3repro.bringup._rules_engine import launch_facts
-from k3repro.bringup._script import dockerfile, hand_scripts, launch_script, router_script
+from k3repro.bringup._script import dockerfile, launch_script, router_script
 from k3repro.bringup._sealed import Failure, failures, seal_plan, seal_rules
 from k3repro.bringup._state import State, StateFile
 from k3repro.bringup._sync import diagram, doctor, start, stop, watch_once

@@ -80,6 +80,7 @@ class Cluster:
     memory: str = "0"
     gres: str = ""
     output: str = ""
+    options: tuple[str, ...] = ()
     time_minutes: int = 480
     before: tuple[str, ...] = ()
     numa: str = ""
@@ -108,7 +109,10 @@ class Cluster:
         return self.node(f"{pool}_master"), self.node(f"{pool}_worker")
 
 
-_SLURM = ("job", "partition", "account", "qos", "reservation", "memory", "gres", "output", "time_minutes")
+_SLURM = (
+    *("job", "partition", "account", "qos", "reservation"),
+    *("memory", "gres", "output", "options", "time_minutes"),
+)
 _CONTAINER = ("runtime", "image", "digest", "engine", "router", "before", "numa", "pull")
 _KEYS: dict[str, dict[str, str]] = {
     # section -> key in the file -> field
@@ -234,14 +238,14 @@ def _nodes(raw: Any, where: str) -> tuple[Node, ...]:
 
 
 def _frozen(fields: dict[str, Any], where: str) -> dict[str, Any]:
-    for key in ("rails", "engine", "router", "before"):
+    for key in ("rails", "engine", "router", "before", "options"):
         if key in fields:
             if not isinstance(fields[key], list) or not all(isinstance(item, str) for item in fields[key]):
                 raise SpecError(f"{key} is not a list of text", where=where)
             if not all(item.isprintable() for item in fields[key]):
                 raise SpecError(f"{key} holds more than one line", where=where)
             fields[key] = tuple(fields[key])
-            if not fields[key] and key not in ("rails", "before"):
+            if not fields[key] and key not in ("rails", "before", "options"):
                 raise SpecError(f"{key} names no command", where=where)
     for key in ("image", "digest", "memory", "gres", "output", "numa", "pull"):
         if not isinstance(fields.get(key, ""), str):
@@ -316,6 +320,10 @@ def _check_slurm(cluster: Cluster) -> None:
             raise SpecError(f"{value!r} is not a value of {what}", where=where, fix="See docs/bringup.md.")
     if cluster.output and not re.fullmatch(r"[A-Za-z0-9_./%+-]+", cluster.output):
         raise SpecError(f"{cluster.output!r} is not a file name for Slurm", where=f"{where}: slurm.output")
+    for option in cluster.options:
+        if not re.fullmatch(r"--[a-z][a-z-]*(=[A-Za-z0-9_.,:/@%&|*+-]+)?", option):
+            said = f"{option!r} is not one option of sbatch"
+            raise SpecError(said, where=f"{where}: slurm.options", fix="For example --constraint=mi300x.")
     for line in cluster.before:
         if not line.isprintable() or not line.strip():
             raise SpecError(f"{line!r} is not one line of a shell", where=f"{where}: container.before")

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from k3repro.bringup._cluster import Cluster
+from k3repro.bringup._hand import hand_scripts
 from k3repro.bringup._plan import Plan, make_plan
 from k3repro.bringup._recipe import Recipe
 from k3repro.bringup._rules import check_plan
-from k3repro.bringup._script import hand_scripts
 from k3repro.errors import SpecError
 
 # Read while a bring-up runs, or by rules, and in no command.

@@ -10,6 +10,7 @@ import contextlib
 import importlib.util
 import os
 import re
+import shlex
 import signal
 import tempfile
 from dataclasses import dataclass
@@ -183,9 +184,8 @@ class Slurm:
         self._cluster, self._job, self._folder = cluster, job, folder
 
     def _srun(self, node: Node, command: list[str], *, inside: bool = False) -> list[str]:
-        command = [*(step_options(self._cluster) if inside else []), *command]
-        step = ["srun", f"--jobid={self._job}", "--overlap", "--nodes=1", "--ntasks=1", "--quiet"]
-        return [*step, f"--nodelist={node.host}", *command]
+        command = [*(step_options(self._cluster) if inside else ["--mpi=none"]), *command]
+        return [*_step_of(self._job, node.host), *command]
 
     async def run(self, node: Node, script: str, *, timeout_s: float = 60.0, inside: bool = False) -> Result:
         """See Executor."""
@@ -194,6 +194,9 @@ class Slurm:
     async def launch(self, node: Node, script: str, *, mark: str, timeout_s: float = 60.0) -> Result:
         """See Executor. The step's output goes to a file, so that it outlives this process."""
         name = mark.replace(":", "-")
+        if self._cluster.runtime == "pyxis":  # it mounts no folder that is not there yet
+            folders = f"mkdir -p -- {shlex.join([self._cluster.logs, self._cluster.cache])}\n"
+            await self.run(node, folders, timeout_s=timeout_s)
         with tempfile.TemporaryFile() as source, (self._folder / f"{name}.step").open("w+b") as output:
             source.write(script.encode())
             source.seek(0)
@@ -216,6 +219,12 @@ class Slurm:
         """Steps keep running."""
 
 
+def _step_of(job: str, host: str) -> list[str]:
+    """A step beside others on one node, under the limits of that node and not of the one that asks."""
+    step = ["srun", f"--jobid={job}", "--overlap", "--nodes=1", "--ntasks=1", "--quiet", "--propagate=NONE"]
+    return [*step, f"--nodelist={host}"]
+
+
 async def hosts_of(job: str, interface: str) -> list[tuple[str, str]]:
     """The nodes of an allocation in Slurm's order, each with its address on an interface.
 
@@ -232,8 +241,7 @@ async def hosts_of(job: str, interface: str) -> list[tuple[str, str]]:
 
 
 async def _address(job: str, host: str, interface: str) -> str:
-    step = ["srun", f"--jobid={job}", "--overlap", "--nodes=1", "--ntasks=1", "--quiet", f"--nodelist={host}"]
-    said = await _slurm([*step, *address_command(interface)])
+    said = await _slurm([*_step_of(job, host), "--mpi=none", *address_command(interface)])
     found = re.search(r" inet ([0-9.]+)", said.out)
     if found is None:
         raise MachineError(
@@ -247,10 +255,18 @@ async def allocate(cluster: Cluster, name: str, *, gpus: int = 8) -> str:
     """An allocation of four nodes without a shell; its job id.
 
     Raises:
-        MachineError: Slurm refused.
+        MachineError: Slurm refused, or has not granted it within ten minutes; then it is asked for no more.
     """
     argv = ["salloc", "--no-shell", f"--job-name={name}", *slurm_options(cluster, gpus=gpus)]
-    result = await _slurm(argv, timeout_s=600)
+    try:
+        result = await _slurm(argv, timeout_s=600)
+    except MachineError:
+        for job in await jobs_named(name):
+            await release(job)
+        raise MachineError(
+            "Slurm granted no nodes within 10 minutes; the request is withdrawn", where=cluster.name,
+            fix="Wait in the queue yourself: salloc, then `bringup up` inside, or sbatch serve.sbatch.",
+        ) from None  # fmt: skip
     granted = re.search(r"Granted job allocation (\d+)", result.out + result.err)
     if granted is None:
         raise MachineError(

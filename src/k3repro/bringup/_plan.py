@@ -17,6 +17,7 @@ from k3repro.bringup._values import text_of
 from k3repro.errors import SpecError
 
 _NAME = re.compile(r"@[a-z_]+(?:\.[a-z_]+)?")
+_ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
 ROUTER = "router"
 SERVE_LABEL = "k3repro.launch"
 MARK = "K3REPRO_LAUNCH"
@@ -249,7 +250,8 @@ def container_argv(launch: Launch, plan: Plan, mark: str) -> tuple[str, ...]:
     for name, value in launch.env:
         argv += ["-e", f"{name}={value}"]
     inside = f"{recipe.get('container', 'logs')}/vllm_{launch.role}.log"
-    return (*argv, "--entrypoint", "/bin/sh", image_of(cluster), "-c", engine_command(launch.engine, inside))
+    command = engine_command((*_bound(cluster), *launch.engine), inside)
+    return (*argv, "--entrypoint", "/bin/sh", image_of(cluster), "-c", command)
 
 
 def engine_command(argv: Sequence[str], log: str, before: str = "") -> str:
@@ -258,13 +260,21 @@ def engine_command(argv: Sequence[str], log: str, before: str = "") -> str:
 
 
 def folded(argv: Sequence[str]) -> str:
-    """Words as a shell reads them, every option with its values on a line of its own."""
+    """Words as a shell reads them, every option with its values and every assignment on a line of its own."""
     lines: list[list[str]] = [[]]
     for word in argv:
-        if word.startswith("-") and len(lines[-1]) > 0 and not lines[-1][-1].endswith("="):
+        if lines[-1] and _begins_line(word, lines[-1]):
             lines.append([])
-        lines[-1].append(shlex.quote(word))
-    return " \\\n  ".join(" ".join(line) for line in lines)
+        lines[-1].append(word)
+    return " \\\n  ".join(shlex.join(line) for line in lines)
+
+
+def _begins_line(word: str, line: Sequence[str]) -> bool:
+    """Options and assignments stand on lines of their own, and so does the command after assignments."""
+    if word.startswith("-"):
+        return not line[-1].endswith("=")
+    assigned = _ASSIGNED.match(word) is not None and not line[-1].startswith("-")
+    return assigned or _ASSIGNED.match(line[0]) is not None
 
 
 def _mounts(launch: Launch, plan: Plan) -> list[tuple[str, str, str]]:
@@ -280,16 +290,20 @@ def _mounts(launch: Launch, plan: Plan) -> list[tuple[str, str, str]]:
 def inside_image(argv: Sequence[str], plan: Plan, env: Iterable[tuple[str, str]] = ()) -> tuple[str, ...]:
     """A command as a process: under numactl where asked, inside apptainer's image where that runs it."""
     cluster = plan.cluster
-    bound = ("numactl", *(f"--{part}" for part in cluster.numa.split(";"))) if cluster.numa else ()
+    bound = _bound(cluster)
     if cluster.runtime != "apptainer":
         return (*bound, "env", *(f"{name}={value}" for name, value in env), *argv)
     image = cluster.image if cluster.image.startswith("/") else f"docker://{image_of(cluster)}"
-    words = ["apptainer", "exec", "--rocm", "--no-home", "--writable-tmpfs"]
+    words = ["apptainer", "exec", "--rocm", "--cleanenv", "--no-home", "--writable-tmpfs"]
     for host, inside, mode in _same_mounts(cluster):
         words += ["--bind", f"{host}:{inside}{mode}"]
     for name, value in env:
         words += ["--env", f"{name}={value}"]
     return (*bound, *words, image, *argv)
+
+
+def _bound(cluster: Cluster) -> tuple[str, ...]:
+    return ("numactl", *(f"--{part}" for part in cluster.numa.split(";"))) if cluster.numa else ()
 
 
 def _same_mounts(cluster: Cluster) -> list[tuple[str, str, str]]:

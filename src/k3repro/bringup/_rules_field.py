@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 
 from k3repro.bringup._plan import Launch, Plan
 from k3repro.bringup._rule import number, rule
@@ -160,3 +161,26 @@ def _arch(plan: Plan) -> Iterator[str]:
         have = launch.variables.get("MORI_GPU_ARCHS")
         if have is not None and have != plan.recipe.platform.arch:
             yield f"{launch.role}: {have}, the GPUs are {plan.recipe.platform.arch}"
+
+
+@rule(
+    "unread-keys",
+    "warn",
+    source="this framework: what an executor, script or check reads",
+    reason="Its writer expects something that will not happen.",
+    fix="Take it out of the cluster file, or choose the scheduler or runtime that reads it.",
+)
+def _unread(plan: Plan) -> Iterator[str]:
+    """Keys that differ from their default and that nothing reads under this scheduler and runtime."""
+    cluster, inside = plan.cluster, plan.cluster.runtime != "process"
+    default = {item.name: item.default for item in fields(cluster)}
+    readers = {
+        "job": cluster.scheduler == "slurm",
+        "user": not cluster.unnamed, "port": not cluster.unnamed,
+        "known_hosts": not cluster.unnamed, "identity": not cluster.unnamed,
+        "image": inside, "userspace": inside, "pull": cluster.detached,
+        "digest": inside and not cluster.image.startswith("/"),
+    }  # fmt: skip
+    for key, read in readers.items():
+        if not read and getattr(cluster, key) != default[key]:
+            yield f"{key}: not read with scheduler {cluster.scheduler}, runtime {cluster.runtime}"

@@ -15,7 +15,7 @@ def slurm_options(cluster: Cluster, *, gpus: int = 8) -> list[str]:
     for name in ("account", "qos", "reservation", "partition"):
         if value := getattr(cluster, name):
             options.append(f"--{name}={value}")
-    return [*options, f"--time={cluster.time_minutes}"]
+    return [*options, *cluster.options, f"--time={cluster.time_minutes}"]
 
 
 def address_command(interface: str) -> list[str]:
@@ -24,15 +24,16 @@ def address_command(interface: str) -> list[str]:
 
 
 def step_options(cluster: Cluster) -> list[str]:
-    """What a step that runs inside the image asks of pyxis; empty for every other runtime."""
+    """What every long step asks: no PMI, no pinning to one core; and of pyxis the image with its mounts."""
+    plain = ["--mpi=none", "--cpu-bind=none"]
     if cluster.runtime != "pyxis":
-        return []
+        return plain
     folders = [(cluster.model, ":ro"), (cluster.logs, ""), (cluster.cache, "")]
     mounts = [f"{folder}:{folder}{mode}" for folder, mode in folders]
     mounts += [f"{mount.host}:{mount.container}:ro" for mount in cluster.userspace]
     return [
-        f"--container-image={pyxis_image(cluster)}", f"--container-mounts={','.join(mounts)}",
-        "--no-container-mount-home", "--container-writable",
+        *plain, f"--container-image={pyxis_image(cluster)}", f"--container-mounts={','.join(mounts)}",
+        "--no-container-mount-home", "--no-container-entrypoint", "--container-writable",
     ]  # fmt: skip
 
 

@@ -59,6 +59,10 @@ def summary(made: Plan) -> Iterator[str]:
         f"time: `up` waits at most {order['ready_s']:g} min for models, {order['register_s']:g} for routing, "
         f"{order['answer_s']:g} for the first answer"
     )
+    variables = {name: value for launch in made.launches for name, value in launch.env}
+    for name, cost in measured_costs().items():
+        if name in variables:
+            yield f"measured of {name} (here {variables[name]}): {cost}"
     broken = check_plan(made)
     for outcome in ("deny", "substitutes", "warn"):
         for item in (item for item in broken if item.outcome == outcome):
@@ -104,18 +108,31 @@ def knobs(made: Plan) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+_PAYS = {"sum": "all sequences together", "longest": "the longest sequence"}
+
+
 def measured_costs() -> dict[str, str]:
     """What this project measured of a knob, by its name; nothing where no such artifact is at hand."""
     try:
-        laws = [item for item in Store().artifacts() if item.name == "decode-law"]
+        store = Store()
+        said = [
+            f"{_splits(store, row['configuration'])}: {format_decimal(1e6 * row['slope_s_per_token'], 4)} us "
+            f"for each token of {_PAYS.get(row['pays_for'], 'the sequence')}, "
+            f"{row['serves']} serves ({law.tier}, {law.seal[:12]})"
+            for law in store.artifacts("decode-law") for row in law.rows("law") if row["serves"] > 1
+        ]  # fmt: skip
     except StoreError:
         return {}
-    said = [
-        f"{row['configuration']}: {1e6 * row['slope_s_per_token']:.3g} us a resident token over "
-        f"{row['serves']} serves ({law.tier}, {law.seal[:12]})"
-        for law in laws for row in law.rows("law") if row["slope_s_per_token"] is not None
-    ]  # fmt: skip
-    return {"K3_MLA_SINGLE_SPLIT": "time between tokens grows by " + "; ".join(said)} if said else {}
+    return {"K3_MLA_SINGLE_SPLIT": "time between tokens grows with " + "; with ".join(said)} if said else {}
+
+
+def _splits(store: Store, subject: str) -> str:
+    """How many KV splits a measured launch asked for, and where it ran."""
+    measured = store.artifacts("decode-context", subject)
+    splits = measured[-1].document["serve"].get("launch", {}).get("splits") if measured else None
+    where = subject.partition("?")[0].rpartition("@")[2]
+    number = "as many KV splits as the kernel chooses" if splits is None else f"{splits} KV split"
+    return f"{number} on {where}"
 
 
 def words_of(made: Plan) -> dict[str, list[str]]:
