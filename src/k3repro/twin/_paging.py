@@ -48,6 +48,11 @@ def _law(model: str, engine: Engine) -> BlockLaw:
     return block_law(load_model(model), engine)
 
 
+@cache
+def _sizes(model: str, engine: Engine) -> tuple[int, int]:
+    return token_bytes(load_model(model), engine), state_bytes(load_model(model), engine)
+
+
 def paging_of(model: Model, engine: Engine, pool_bytes: int) -> Paging:
     """The paging of `model` under `engine`, with a pool of `pool_bytes` on each GPU."""
     law = _law(model.name, engine)
@@ -55,6 +60,5 @@ def paging_of(model: Model, engine: Engine, pool_bytes: int) -> Paging:
         law.block_tokens,
         law.blocks_per_request(1) - 1,
         max(0, law.pool_blocks(pool_bytes) - 1),
-        token_bytes(model, engine),
-        state_bytes(model, engine),
+        *_sizes(model.name, engine),
     )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 
+from k3repro.observed import remembered
 from k3repro.twin._core import Flight
 from k3repro.twin._draws import mix
 from k3repro.twin._platform import Platform
@@ -59,6 +61,7 @@ class Wave:
         return sum(last <= timeout_s * 1_000_000_000 for last in self.last_ns)
 
 
+@remembered(8192)  # a fit comes back to the same platform, and so does whatever runs the fit again
 def simulate_wave(platform: Platform, requests: int, prompt_tokens: int, output_tokens: int) -> Wave:
     """`requests` equal requests sent at once, to their ends."""
     core = core_of(platform, 0)
@@ -94,14 +97,14 @@ class Session:
     think_ns: int = 0
 
 
-def lognormal(median: int, p99: int, seed: int, count: int) -> list[int]:
+@lru_cache(256)  # a fit asks for the same draws in each of its trials
+def lognormal(median: int, p99: int, seed: int, count: int) -> tuple[int, ...]:
     """Draws of a lognormal with these quantiles, over 32 equal slices; in decimals, the same anywhere."""
     sigma = (Decimal(p99).ln() - Decimal(median).ln()) / _Z99
     table = [max(1, round(Decimal(median) * (sigma * z).exp())) for z in _NORMAL]
     # A slice's middle stays below the 99th percentile; the top slice reaches it every so often.
-    return [
-        p99 if mix(seed + index) % 100 == 0 else table[mix(seed + index) >> 32 & 31] for index in range(count)
-    ]
+    words = map(mix, range(seed, seed + count))
+    return tuple(p99 if word % 100 == 0 else table[word >> 32 & 31] for word in words)
 
 
 def replay(platform: Platform, sessions: Sequence[Session], lanes: int, window_ns: int) -> list[Flight]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
+from k3repro.observed import remembered
 from k3repro.twin import Flight, Platform
 from k3repro.twin.waves import Session, lognormal, replay
 from k3repro.units import quantile
@@ -18,6 +20,7 @@ SEEDS = 5
 
 _TURNS = 4000
 Figures = dict[str, float]
+Lengths = tuple[int, int, int, int]
 
 
 def replay_figures(
@@ -27,7 +30,14 @@ def replay_figures(
 
     The median over `SEEDS` draws of the corpus, and the least and the most of them.
     """
-    drawn = [_figures(done) for seed in range(SEEDS) if (done := _run(spec, row, corpus, seed))]
+    lengths = (
+        int(corpus["input_p50"]),
+        int(row["input_p99"]),
+        int(corpus["output_p50"]),
+        int(corpus["output_p99"]),
+    )
+    hit, users = round(row["cache_hit"]), row["concurrency"]
+    drawn = [found for seed in range(SEEDS) if (found := _run(spec, lengths, hit, users, seed))]
     columns = {name: [one[name] for one in drawn] for name in QUANTITIES if drawn}
     return (
         {name: quantile(column, 0.5) for name, column in columns.items()},
@@ -36,18 +46,23 @@ def replay_figures(
     )
 
 
-def _run(spec: Platform, row: Mapping[str, Any], corpus: Mapping[str, Any], seed: int) -> list[Flight]:
-    inputs = lognormal(int(corpus["input_p50"]), int(row["input_p99"]), 1 + 2 * seed * _TURNS, _TURNS)
-    outputs = lognormal(
-        int(corpus["output_p50"]), int(corpus["output_p99"]), 2 + (2 * seed + 1) * _TURNS, _TURNS
-    )
-    hit = round(row["cache_hit"])
-    sessions = [
+@remembered(8192)
+def _run(spec: Platform, lengths: Lengths, hit: int, users: int, seed: int) -> Figures:
+    done = replay(spec, _sessions(*lengths, hit, seed, spec.max_model_len), users, WINDOW_NS)
+    return _figures(done) if done else {}
+
+
+@lru_cache(64)
+def _sessions(
+    input_p50: int, input_p99: int, output_p50: int, output_p99: int, hit: int, seed: int, most_tokens: int
+) -> tuple[Session, ...]:
+    inputs = lognormal(input_p50, input_p99, 1 + 2 * seed * _TURNS, _TURNS)
+    outputs = lognormal(output_p50, output_p99, 2 + (2 * seed + 1) * _TURNS, _TURNS)
+    return tuple(
         Session(((prompt, prompt * hit // 100, output),))
         for prompt, output in zip(inputs, outputs, strict=True)
-        if prompt + output <= spec.max_model_len
-    ]
-    return replay(spec, sessions, row["concurrency"], WINDOW_NS)
+        if prompt + output <= most_tokens
+    )
 
 
 def _figures(done: Sequence[Flight]) -> Figures:
