@@ -25,6 +25,7 @@ from k3repro.report._mkdocs import run_mkdocs
 from k3repro.store import Store
 
 LIMIT_S = 20.0
+INTERACTIVE_MS = 2500  # at a quarter of the processor
 HEAVY = 1_000_000  # bytes that a page loads unasked
 
 
@@ -63,6 +64,31 @@ def charts(root: Path) -> None:
     print(f"live charts drawn after {middle:.0f} ms (median of {len(times)} pages), at most {times[-1]:.0f}")
 
 
+def interactive(root: Path, pages: list[str], slower: int = 4) -> None:
+    """Print when a page, loaded from disk on a slower processor, is loaded and first idle: it answers."""
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        print("interactive: NOT RUN, playwright is missing")
+        return
+    idle = "() => new Promise((done) => requestIdleCallback(() => done(performance.now())))"
+    times: dict[str, float] = {}
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        for name in pages:
+            seen = []
+            for _ in range(3):
+                page = browser.new_page()
+                page.context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": slower})
+                page.goto((root / name).as_uri(), wait_until="load")
+                seen.append(page.evaluate(idle))
+                page.close()
+            times[name] = statistics.median(seen)
+        browser.close()
+    shown = ", ".join(f"{name} {taken:.0f}" for name, taken in times.items())
+    print(f"interactive at {slower}x, ms (limit {INTERACTIVE_MS}): {shown}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--repeats", type=int, default=3)
@@ -96,6 +122,8 @@ def main() -> None:
         print(f"{name:<18}{medians[name]:>10.2f}{min(values):>9.2f}{medians[name] / peer:>16.2f}")
     weights(report.site)
     charts(report.site)
+    heavy = sorted(pages_of(report.site), key=lambda name: -weight(report.site, name).unasked)
+    interactive(report.site, ["index.html", *(name for name in heavy if name != "index.html")][:9])
     verdict = "yes" if medians["build"] <= LIMIT_S else "NO"
     print(f"build within {LIMIT_S:.0f} s: {verdict} ({medians['build']:.1f} s)")
 

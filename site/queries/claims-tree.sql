@@ -12,8 +12,13 @@
 -- column formula: {label = "", kind = "code"}
 -- column outcome: {label = "", kind = "badge"}
 -- column text: {label = ""}
+-- column change: {label = "would hold with"}
 -- column before: {label = "audit", kind = "digest"}
-SELECT t.seal, t.subject AS document, c.section, t.claim, c.page, t.depth, t.role, t.name, t.about, t.printed, t.formula,
-  t.interval, t.outcome, t.text, t.before, t.link
+-- What a claim says comes first; its identifier and the interval of its print stand in the fold, where they were printed.
+SELECT t.seal, t.subject AS document, c.section, t.claim, c.page, t.depth, t.role,
+  CASE WHEN t.role = 'printed at' THEN t.claim WHEN t.depth > 0 OR coalesce(t.about, '') = '' THEN t.name END AS name,
+  t.about, t.printed, t.formula, CASE WHEN t.depth > 0 THEN t.interval END AS interval, t.outcome, t.text,
+  CASE WHEN t.depth = 0 THEN c.change END AS change, t.before, t.link
 FROM claims_audit_tree t JOIN claims_audit_claims c ON c.seal = t.seal AND c.position = t.position
+WHERE t.role <> 'smallest change'
 ORDER BY document, t.position, t.node

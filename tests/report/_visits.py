@@ -25,12 +25,12 @@ VIEWS = {
     "phone": ("light", PHONE),
     "dark phone": ("dark", PHONE),
 }
-# Axe's own list of what WCAG 2.2 A and AA ask for.
+# Axe's own list of what WCAG 2.2 A and AA ask for; landmarks of one name are looked for besides.
 AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 READY = """() => [...document.querySelectorAll('figure.k3-figure')].every((figure) => figure.querySelector('.vega-embed svg'))
   && [...document.querySelectorAll('form.k3-sizing section output')].every((output) => output.textContent || output.closest('[hidden]'))"""
 OVERFLOW = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
-AXE = """async (tags) => (await axe.run(document, {runOnly: {type: 'tag', values: tags}, resultTypes: ['violations'], elementRef: false, preload: false}))
+AXE = """async (tags) => (await axe.run(document, {runOnly: {type: 'tag', values: tags}, rules: {'landmark-unique': {enabled: true}}, resultTypes: ['violations'], elementRef: false, preload: false}))
   .violations.flatMap((rule) => rule.nodes.slice(0, 3).map((node) => `${rule.id}: ${node.target.join(' ')} ${node.failureSummary.split('\\n')[1] || ''}`))"""
 
 

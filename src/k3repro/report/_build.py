@@ -226,8 +226,9 @@ def _ship(staging: Path, site: Site, store: Store, sources: Sources, shipped: Sh
         _files.write_changed(staging / "sources" / name, text)
     for name, text in sorted(shipped.behind.items()):
         _files.write_changed(staging / name, text)
-    # Rows cite what their numbers come from; the relation of a pair is no number, and comes from here.
-    shipped.seals.update(seal for seal, row in sources.artifacts.items() if row["name"] == "relation")
+    # Rows cite what their numbers come from; relations and verdicts on prints are no numbers.
+    said = {"relation", "claims-audit"}
+    shipped.seals.update(seal for seal, row in sources.artifacts.items() if row["name"] in said)
     sealed = {artifact.seal: artifact for artifact in store.artifacts(current=False)}
     for seal in sorted(_with_inputs(shipped.seals, store, set(sealed))):
         _files.copy_file(sealed[seal].path, staging / _inside(store, sealed[seal]))

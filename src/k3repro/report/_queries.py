@@ -37,6 +37,7 @@ _KEYS = {
     "more",
     "kind",
     "link",
+    "disputed",
     "about",
 }
 _COLUMN = re.compile(r"column\s+([A-Za-z_][\w]*)\s*:\s*(\{.*\})")
@@ -51,6 +52,7 @@ class ColumnSpec:
     n: the column with its sample size. difference: published minus predicted and its kin. interval: what it
     is taken over (`serves`). compares: what it orders (`platforms`). kind: `digest`, `json`, `code`, `badge`
     or `file` (of a seal). link: the column with the place in the site (`page.html#id`) that a cell leads to.
+    disputed: the column with the place of the claim that contradicts the cell, which then says so.
     hide: in no table. more: in a table only behind "more columns".
     about: how the column is computed, in words; shown over its head and in the cards of its cells.
     """
@@ -69,6 +71,7 @@ class ColumnSpec:
     more: bool = False
     kind: str = ""
     link: str = ""
+    disputed: str = ""
     about: str = ""
 
 
@@ -160,6 +163,7 @@ def _column(name: str, table: str, where: str) -> ColumnSpec:
         more=bool(raw.get("more", False)),
         kind=str(raw.get("kind", "")),
         link=str(raw.get("link", "")),
+        disputed=str(raw.get("disputed", "")),
         about=str(raw.get("about", "")),
     )
 

@@ -72,8 +72,9 @@ def sizing_html(sources: Sources, query: str) -> str:
         "class": "k3-sizing", "id": query, "data-query": query, "autocomplete": "off",
         "novalidate": "novalidate",
     }  # fmt: skip
+    bare = f"<p>Answers need scripts. The same deployments stand in <code>data/{query}.csv</code>.</p>"
     return (
-        f"<form{attributes(pairs)}><p>Answers need scripts.</p>"
+        f"<form{attributes(pairs)}>{bare}"
         f"<fieldset><legend>Your workload and limits</legend>{fields}"
         f"<details><summary>Advanced</summary>{folded}</details></fieldset>"
         f'<div class="k3-sizing-cards">{cards}</div><figure class="k3-steps" aria-live="off"></figure>'

@@ -6,6 +6,8 @@ A page holds what fits a screen: the first rows of a long table (the others stan
 
 from __future__ import annotations
 
+import html
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
@@ -35,6 +37,7 @@ __all__ = [
 ]
 
 MOST_COLUMNS = 7  # at once; "more columns" shows the others
+_BADGE = re.compile(r'data-badge="([^"]+)"')
 FIRST_ROWS, WHOLE_UP_TO = 15, 22  # a table of a few rows more than a screen is shown whole
 
 
@@ -121,14 +124,20 @@ def _table(
         "data-columns": " ".join(columns or ()),
         "data-rows": rows_digest(rows),
         "data-total": len(body) if shown < len(body) else "",
+        "data-badges": _badges(body) if shown < len(body) else "",
     }
     head = _head(result, rows, chosen, folded, same)
     said = _cites(common) if common else ""
-    html = (
+    text = (
         f"<table{attributes(pairs)}>\n{{caption}}<thead>{head}</thead>\n"
         f"<tbody{said}>\n{''.join(body[:shown])}</tbody></table>"
     )
-    return html, body[shown:]
+    return text, body[shown:]
+
+
+def _badges(body: Sequence[str]) -> str:
+    """The badges of all rows, in the order in which they appear: what a reader may choose rows by."""
+    return html.unescape("|".join(dict.fromkeys(_BADGE.findall("".join(body)))))
 
 
 def _folded(result: Result, columns: Sequence[str], most: int) -> frozenset[str]:
@@ -254,7 +263,14 @@ def cell_content(spec: ColumnSpec, row: Mapping[str, Any], base: str) -> str:
     value = row[spec.name]
     path = row.get(spec.link) if spec.link else None
     inner = _content(spec, value)
-    return f'<a href="{escape(base + quote(str(path), safe="/#"))}">{inner}</a>' if path and inner else inner
+    shown = f'<a href="{_address(base, path)}">{inner}</a>' if path and inner else inner
+    claim = row.get(spec.disputed) if spec.disputed else None
+    mark = f' <a class="k3-disputed" href="{_address(base, claim)}">contradicted</a>' if claim else ""
+    return shown + mark
+
+
+def _address(base: str, path: Any) -> str:
+    return escape(base + quote(str(path), safe="/#"))
 
 
 def _content(spec: ColumnSpec, value: Any) -> str:

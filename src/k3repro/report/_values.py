@@ -55,6 +55,8 @@ def value_html(
     check_cell(spec, row, cited, place)
     chosen = format or spec.format
     text = with_unit(format_cell(row[column], chosen), spec.unit or unit)
+    claim = row.get(spec.disputed) if spec.disputed else None
+    mark = ' <span class="k3-disputed">contradicted</span>' if claim else ""
     pairs: dict[str, object] = {
         "class": "k3-value",
         "id": value_id(query, column, where),
@@ -65,10 +67,11 @@ def value_html(
         "data-format": format or "",
         "data-unit": spec.unit or unit or "",
         "data-relation": row.get("relation") or "",
+        "data-disputed": claim or "",
         **cell_attributes(cited),
         "tabindex": "0",
     }
-    return f"<data{attributes(pairs)}>{escape(text)}</data>"
+    return f"<data{attributes(pairs)}>{escape(text)}{mark}</data>"
 
 
 def cell_attributes(cited: Citation) -> dict[str, object]:

@@ -25,6 +25,9 @@ _NO_RELATION = (
     '(SELECT NULL AS predictor, NULL AS "table", NULL AS key, NULL AS "column", NULL AS relation,'
     " NULL AS circular WHERE false)"
 )
+_NO_CLAIMS = (
+    "(SELECT NULL AS subject, NULL AS claim, NULL AS section, NULL AS page, NULL AS verdict WHERE false)"
+)
 _FIXED = {"seal": "VARCHAR", "subject": "VARCHAR", "tier": "VARCHAR", "run_id": "VARCHAR"}
 
 
@@ -44,8 +47,10 @@ def make_views(connection: duckdb.DuckDBPyConnection) -> None:
     text = views_text()
     for table, columns in (("rungs", _RUNGS), ("requests", _REQUESTS)):
         text = text.replace(f"{{{table}}}", _union(connection, table, columns))
-    known = connection.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'relation'").fetchone()
-    connection.execute(text.replace("{relations}", "relation" if known else _NO_RELATION))
+    known = {str(row[0]) for row in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+    text = text.replace("{relations}", "relation" if "relation" in known else _NO_RELATION)
+    claims = "claims_audit_claims"
+    connection.execute(text.replace("{claims}", claims if claims in known else _NO_CLAIMS))
 
 
 def _union(connection: duckdb.DuckDBPyConnection, table: str, columns: dict[str, str]) -> str:

@@ -47,3 +47,10 @@ CREATE OR REPLACE MACRO circular_of(predicted_by, part, cell, quantity) AS (
 );
 CREATE OR REPLACE MACRO relation_by(fitted, used, one_law) AS
   CASE WHEN used THEN 'in-sample' WHEN one_law THEN 'same-law' WHEN fitted THEN 'held-out' ELSE 'independent' END;
+
+-- Where in the site the audit says that a printed number cannot be true beside the document's others; NULL where it says no such
+-- thing. `document` is the subject of the transcription, `id` the claim's.
+CREATE OR REPLACE MACRO contradicted(document, id) AS (
+  SELECT any_value('claims/' || c.subject || '/' || c.section || '.html#' || c.page) FROM {claims} AS c
+  WHERE c.subject = document AND c.claim = id AND c.verdict = 'contradicted' AND c.page <> ''
+);

@@ -184,7 +184,7 @@
       for (const group of figure.querySelectorAll(".k3-chart .role-mark")) {
         const marks = [...group.children].filter((item) => item.tagName === "path" || item.tagName === "text");
         if (marks.length !== steps.length) continue;
-        marks.forEach((item, index) => { item.style.opacity = whole || index <= at ? "" : ".12"; });
+        marks.forEach((item, index) => { item.style.opacity = whole || index <= at ? "" : ".3"; });
       }
     };
     const show = (index) => {

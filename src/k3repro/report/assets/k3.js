@@ -105,6 +105,7 @@
     const list = make("dl");
     if (fact.about) row(list, "formula", fact.about);
     if (fact.n) row(list, "sample", fact.n.replaceAll("=", " "));
+    if (fact.disputed) row(list, "contradicted", make("a", "by the document's own numbers", { href: provenance.base + fact.disputed }));
     if (list.children.length) card.append(list);
     const seals = (fact.artifacts || "").split(" ").filter(Boolean), source = make("dl");
     for (const seal of seals.slice(0, 4)) {
@@ -336,21 +337,27 @@
       }));
       if (field.value || chosen.size) apply(false);
     };
-    const here = [...table.tBodies[0].querySelectorAll(".k3-badge")].map((mark) => mark.dataset.badge);
-    if (!here.length || !table.dataset.total) switches([...new Set(here)]);
-    else behind().then((page) => switches([...new Set([...here, ...(page.rows[table.closest("[id]").id] || []).flatMap((line) => [...line.matchAll(/data-badge="([^"]+)"/g)].map((found) => found[1]))])]));
+    switches(table.dataset.badges ? table.dataset.badges.split("|") : [...new Set([...table.tBodies[0].querySelectorAll(".k3-badge")].map((mark) => mark.dataset.badge))]);
   };
 
-  // What scrolls can be reached by key.
+  // What scrolls can be reached by key, under a name of its own.
+  const SCROLLS = ".k3-scroll, article pre > code";
   const scrolls = (box) => {
     const wide = box && (box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight);
     if (!box || wide === (box.tabIndex === 0)) return;
-    const table = box.querySelector("table"), name = table ? `Table, scrolls: ${table.dataset.query}` : "Code, scrolls";
+    const kind = box.querySelector("table") ? "Table" : "Code", name = `${kind} ${[...document.querySelectorAll(SCROLLS)].indexOf(box) + 1}, scrolls`;
     if (wide) for (const [key, value] of [["tabindex", "0"], ["role", "region"], ["aria-label", name]]) box.setAttribute(key, value);
     else for (const key of ["tabindex", "role", "aria-label"]) box.removeAttribute(key);
   };
-  const allScroll = () => document.querySelectorAll(".k3-scroll, article pre > code").forEach(scrolls);
+  const allScroll = () => document.querySelectorAll(SCROLLS).forEach(scrolls);
   for (const table of document.querySelectorAll("table[data-query]")) if (table.tBodies[0]) tools(table);
+  // Whoever goes by key need not pass every cell of a long table.
+  for (const links of document.querySelectorAll(".k3-table > .k3-source-links")) {
+    const holder = links.parentElement;
+    if (holder.querySelectorAll("td[tabindex]").length < 12) continue;
+    Object.assign(links, { id: `${holder.id}-after`, tabIndex: -1 });
+    holder.prepend(make("a", "Skip this table", { href: `#${links.id}`, className: "k3-skip" }));
+  }
   allScroll();
   for (const when of ["load", "resize"]) addEventListener(when, allScroll);
 
