@@ -3,8 +3,8 @@
 -- column about: {label = "what it says"}
 -- column printed: {label = "printed"}
 -- column verdict: {label = "verdict", kind = "badge"}
--- column across: {hide = true}
--- column down: {hide = true}
+-- column across: {label = "square, across", hide = true}
+-- column down: {label = "square, down", hide = true}
 -- empty: no audit has been sealed
 -- The squares stand column by column, in the order of the verdicts; a side of the waffle follows from how many there are.
 WITH claims AS (

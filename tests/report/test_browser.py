@@ -167,12 +167,33 @@ def test_a_phone_draws_its_charts_at_its_own_width(browser: Any, built: Path) ->
     page.context.close()
 
 
+SMALL = """() => [...document.querySelectorAll('article :is(button, summary, select, .k3-source-links a), .md-header :is(input, label.md-icon)')]
+  .filter((item) => item.offsetParent && item.matches(':not(.md-option)') && item.getBoundingClientRect().height < 43.9)
+  .map((item) => `${item.tagName} ${item.className} ${item.textContent}`)"""
+
+
+def test_what_a_finger_presses_is_large_enough(browser: Any, built: Path) -> None:
+    for name in ("wall-law.html", "long.html"):
+        page, _ = visit(browser, (built / name).as_uri(), width=390, live=False)
+        assert page.evaluate(SMALL) == []
+        page.context.close()
+
+
+def test_a_long_table_can_be_skipped_by_key(browser: Any, built: Path) -> None:
+    page, _ = visit(browser, (built / "long.html").as_uri())
+    skip = page.locator("a.k3-skip")
+    skip.focus()
+    skip.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "CSV"
+    page.context.close()
+
+
 def test_a_long_table_unfolds_sorts_and_filters_whole(browser: Any, built: Path) -> None:
     page, heard = visit(browser, (built / "long.html").as_uri())
     rows = page.locator("table.k3-grid tbody tr:visible")
-    assert rows.count() == 15 and page.evaluate("window.k3Behind") is not None, (
-        "badges beyond the screen are known"
-    )
+    assert rows.count() == 15 and page.evaluate("window.k3Behind === undefined"), "rows come when asked for"
+    assert page.get_by_role("button", name="shorter").count() == 1, "badges beyond the screen are known"
     page.get_by_role("button", name="Show all 25 rows").click()
     expect(rows).to_have_count(25)
     assert page.locator("table.k3-grid td[tabindex]").count() == 25 * 7
