@@ -34,7 +34,7 @@
       total += most;
     }
     const phrase = wanted.length > 1 && entry.parts.some((part) => within(part, wanted) >= 0) ? 6 : 0;
-    const aside = /^(?:claims\/[^/]+\/|notebooks\/)/.test(entry.address) ? 5 : 0; // chapters stand above single claims
+    const aside = /^(?:claims\/[^/]+\/|notebooks\/)/.test(entry.address) ? 5 : /^(?:figures|tables)\//.test(entry.address) ? 2 : 0; // chapters stand above single claims, and above what is redrawn
     return Math.max(.1, total / wanted.length + phrase + KIND[entry.kind] - aside);
   };
   const search = (entries, groups, text) => {
