@@ -1,6 +1,6 @@
 """Random cluster files and random --set: a plan or one line, and nothing that is said is silently ignored.
 
-A small sample by default; `K3_FUZZ=1000` is the nightly's size (`-s` prints the counts).
+A small sample by default, a thousand of each in `make test-nightly` (`-s` prints the counts).
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import tomllib
 from collections import Counter
 from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from k3repro.bringup import (
     SECTIONS,
@@ -29,7 +31,8 @@ from k3repro.bringup._cluster import cluster_of
 from k3repro.cli.bringup import read_plan
 from k3repro.errors import K3Error
 
-SIZE = int(os.environ.get("K3_FUZZ", "30"))
+pytestmark = pytest.mark.nightly
+SIZE = 1000 if os.environ.get("K3_NIGHTLY") else 30
 DOCUMENT = tomllib.loads(cluster_text_of("mi300x-cx7"))
 RECIPE = load_recipe("kimi-k3-mi300x")
 
@@ -50,7 +53,7 @@ GOOD: dict[tuple[str, str], list[Any]] = {
     ("slurm", "time_minutes"): [33], ("fabric", "gid"): [5], ("fabric", "interface"): ["eno7"],
     ("container", "digest"): [f"sha256:{'a' * 64}"], ("container", "pull"): ["missing"],
     ("container", "before"): [["module load rocm"]], ("container", "numa"): ["interleave=all"],
-    ("container", "engine"): [["/opt/vllm", "serve"]], ("container", "router"): [["/opt/router"]],
+    ("container", "engine"): [["bin-vllm", "serve"]], ("container", "router"): [["bin-router"]],
     ("twin", "simulated"): [True], ("twin", "sysroot"): ["/played"],
 }  # fmt: skip
 BAD = ["a b", "", -1, True, [], {}, "x", 1e9, "$(id)", "10.0.0.300", 3, "--x", "é", ["a\nb"]]
@@ -187,9 +190,7 @@ def test_random_settings_are_plans_or_one_line_and_none_is_ignored() -> None:
             continue
         counts["planned"] += 1
         read_later = key.startswith(("order.", "memory.", "pins."))
-        unchanged = plan.recipe.sections == RECIPE.sections and plan.recipe.layout == RECIPE.layout
         assert after != before or read_later or said_again(plan, key), setting
-        counts["said again what the recipe says"] += unchanged
     print(dict(counts))
     assert counts["planned"] and counts["refused in one line"]
 

@@ -70,6 +70,15 @@ def test_what_slurm_cannot_be_asked_is_refused(key: str, value: str) -> None:
         parse_cluster(slurm(**{key: value}), "c.toml")
 
 
+@pytest.mark.parametrize("line", ["[slurm]\nqos = []", "[slurm]\naccount = {}", "[ssh]\nidentity = false"])
+def test_an_empty_value_of_another_kind_is_refused(line: str) -> None:
+    with pytest.raises(SpecError):
+        parse_cluster(
+            SSH.replace("[ssh]\nuser", f"{line}\n[twin]\n#" if "ssh" not in line else f"{line}\nuser"),
+            "c.toml",
+        )
+
+
 def test_slurm_may_choose_the_nodes() -> None:
     cluster = parse_cluster(COUNTED, "c.toml")
     assert cluster.unnamed and not any("nodelist" in option for option in slurm_options(cluster))
@@ -118,7 +127,7 @@ def test_another_adapter_than_published_is_a_warning(text: str) -> None:
     assert [item.outcome for item in found if item.id == "fabric-as-published"] == ["warn"]
 
 
-RECIPES = ("kimi-k3-mi300x", "kimi-k3-mi325x") if os.environ.get("K3_FUZZ") else ("kimi-k3-mi300x",)
+RECIPES = ("kimi-k3-mi300x", "kimi-k3-mi325x") if os.environ.get("K3_NIGHTLY") else ("kimi-k3-mi300x",)
 RUNTIMES = ("docker", "podman", "apptainer", "pyxis", "process")
 
 
@@ -136,6 +145,7 @@ def site(recipe: str, scheduler: str, name: str) -> str:
 
 
 @shellcheck
+@pytest.mark.nightly
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_scripts_please_shellcheck(recipe: str, tmp_path: Path) -> None:
     """Every scheduler with every runtime; a script that several of them share is read once."""

@@ -9,7 +9,9 @@ setting is not in the log and the lines decide it, `solved` says so.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +19,8 @@ import pytest
 from k3repro.capacity import BlockLaw, CacheLayer, Engine, block_law, blocks_of_gib, parse_version, refusals
 from k3repro.spec import Model, load_model, model_from
 from k3repro.units import GIB, round_decimal
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "public-configurations.md"
 
 
 def llama_like(kind: str, layers: int, kv_heads: int, **more: Any) -> dict[str, Any]:
@@ -283,7 +287,26 @@ TOKENS = [
     ),
     Logged("Qwen3.6-27B", "0.28", 4_096, "Qwen3.8-27B, no drafter", None, 469, 160_085, "39.08", block=784),
 ]
+
+HELD_OUT = [
+    # Looked up after the law was done (2026-11-30), and met as they stand.
+    Logged("Qwen3.6-35B-A3B", "0.24.0", 131_072, "club-3090#612, RTX 5090", "5.98", tokens=567_978,
+           concurrency="4.33", engine={"kv_dtype": "fp8", "prefix_caching": True}),
+    Logged("Qwen3.6-35B-A3B", "0.24.0", 131_072, "club-3090#652, RTX 5090", "6.01", tokens=569_878,
+           concurrency="4.35", engine={"kv_dtype": "fp8", "prefix_caching": True}),
+]  # fmt: skip
+TOKENS += HELD_OUT
+
 REFUSED = [
+    Logged(
+        "Qwen3-Coder-30B-A3B",
+        "0.15.2",
+        262_144,
+        "vllm#34076, PP2 of unlike GPUs",
+        "3.18",
+        need="24.00",
+        longest=34_736,
+    ),
     Logged(
         "kimi-k3",
         "0.27.0",
@@ -406,5 +429,59 @@ def test_more_slots_than_state_blocks_is_refused(blocks: int) -> None:
     assert not refusals(law, pool, max_model_len=8192, max_num_seqs=blocks)
 
 
-def test_the_table_is_as_long_as_the_issue_asks() -> None:
-    assert len(TOKENS) + len(REFUSED) >= 25
+def printed(row: Logged) -> str:
+    """What the log says, as far as the row has it."""
+    parts = [f"block {row.block:,}"] if row.block else []
+    parts += [f"{row.blocks:,} blocks"] if row.blocks else []
+    parts += [f"{row.tokens:,} tokens"] if row.tokens else []
+    parts += [f"{row.concurrency}x"] if row.concurrency else []
+    parts += [f"refused: needs {row.need} GiB"] if row.need else []
+    parts += [f"at most {row.longest:,}"] if row.longest else []
+    return ", ".join(parts)
+
+
+def ours(row: Logged) -> str:
+    """The same figures from the block law, at a block count that the logged memory allows."""
+    law, counts = law_of(row), allowed(row, law_of(row))
+    parts = [f"block {law.block_tokens:,}"] if row.block else []
+    fits = [count for count in counts if law.printed_tokens(count, row.length) == row.tokens]
+    if row.need:
+        parts.append(f"refused: needs {two(law.bytes_needed(row.length) / GIB)} GiB")
+        longest = {longest_of(law, count, row) for count in counts}
+        parts += [f"at most {row.longest:,}"] if row.longest in longest else []
+    elif fits:
+        parts += [f"{fits[0]:,} blocks"] if row.blocks else []
+        parts += [f"{law.printed_tokens(fits[0], row.length):,} tokens"]
+        parts += [f"{two(law.concurrency(fits[0], row.length))}x"] if row.concurrency else []
+    return ", ".join(parts)
+
+
+def longest_of(law: BlockLaw, count: int, row: Logged) -> int:
+    said = refusals(law, count * law.pool_block_bytes, max_model_len=row.length)[0]
+    return row.longest if row.longest and str(row.longest) in said else 0
+
+
+def table() -> str:
+    lines = [
+        "| model | vLLM | max_model_len | KV memory in the log | source | printed | ours |",
+        "|" + "---|" * 7,
+    ]
+    for row in [*TOKENS, *REFUSED]:
+        memory = f"{row.memory:,} bytes" if isinstance(row.memory, int) else f"{row.memory} GiB"
+        if row.memory is None or "not logged" in row.solved:
+            memory = ""
+        source = f"{row.source} ({row.solved})" if row.solved else row.source
+        cells = [row.model, row.version, f"{row.length:,}", memory, source, printed(row), ours(row)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def test_the_documents_table_is_these_rows() -> None:
+    """`K3_WRITE=1` writes it: nothing of it is typed twice."""
+    text = DOCUMENT.read_text()
+    head, mark, _ = text.partition("<!-- table -->\n")
+    assert mark and len(TOKENS) + len(REFUSED) >= 25
+    if os.environ.get("K3_WRITE"):
+        DOCUMENT.write_text(head + mark + table())
+    assert DOCUMENT.read_text() == head + mark + table()
+    assert all(printed(row) == ours(row) for row in [*TOKENS, *REFUSED])

@@ -272,13 +272,13 @@ def _check(cluster: Cluster) -> None:
     for what in ("name", "recipe", "interface", "fabric_kind"):
         _sanitise.host_name(getattr(cluster, what), f"{where}: {what}")
     for what in ("user", "job", "partition", "account", "qos", "reservation"):
-        if getattr(cluster, what):
+        if getattr(cluster, what) != "":
             _sanitise.host_name(getattr(cluster, what), f"{where}: {what}")
     for rail in cluster.rails:
         _sanitise.host_name(rail, f"{where}: fabric.rails")
     optional = [(what, getattr(cluster, what)) for what in ("known_hosts", "identity", "sysroot")]
     required = [(what, getattr(cluster, what)) for what in ("model", "logs", "cache")]
-    for what, value in [*required, *(pair for pair in optional if pair[1])]:
+    for what, value in [*required, *(pair for pair in optional if pair[1] != "")]:
         _sanitise.path(value, f"{where}: {what}")
     if set(cluster.sysroot) & set(" '"):
         raise SpecError(f"{cluster.sysroot!r} has spaces or quotes", where=f"{where}: sysroot")
