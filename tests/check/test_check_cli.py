@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -76,6 +79,34 @@ def test_explanation_sarif_and_annotated_copy(tmp_path: Path, capsys: pytest.Cap
     said = capsys.readouterr().out
     assert "40 ms" in said and "Precondition" in said and "would hold: 45%" in said
     assert run(post, "--explain", "from-to-000000") == 2
+
+
+def test_quiet_says_nothing_of_clean_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good, bad = write(tmp_path, "good.md", GOOD), write(tmp_path, "bad.md", BAD)
+    assert run(good, "--quiet") == 0 and not capsys.readouterr().out
+    assert run(good, bad, "--quiet") == 1
+    said = capsys.readouterr().out
+    assert "good.md" not in said and "bad.md:1: DIFFERS" in said
+
+
+def test_a_folder_with_an_unreadable_file_exits_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, "bad.md", BAD)
+    (tmp_path / "broken.pdf").write_bytes(b"no PDF")
+    assert run(tmp_path) == 2
+    captured = capsys.readouterr()
+    assert "DIFFERS" in captured.out and "broken.pdf" in captured.err
+
+
+def test_a_page_is_downloaded_with_the_flag(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, "bad.html", f"<html><body><p>{BAD}</p></body></html>")
+    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        assert run("--url", f"{address}/bad.html") == 1
+        assert "DIFFERS" in capsys.readouterr().out
+        assert run("--url", f"{address}/missing.html") == 2
+        server.shutdown()
 
 
 def test_an_address_needs_the_flag(capsys: pytest.CaptureFixture[str]) -> None:

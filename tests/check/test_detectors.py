@@ -238,6 +238,20 @@ SILENT = [
     "| Task | A | B |\n|---|---|---|\n| x | 10.0 | 40.0 |\n| y | 4.0 | 5.0 |\n| z | 5.0 | 6.0 |\n"
     "| w | 6.0 | 7.0 |\n"
     "| **Average** | 5.0 | 6.0 |\n",
+    # statistics of runs that a table does not show
+    "| Epoch | Loss | Average | Minimum | Maximum |\n|---|---|---|---|---|\n"
+    "| 1 | 0.165 | 20.1 | 19.760 | 20.480 |\n"
+    "| 2 | 0.145 | 22.0 | 21.650 | 22.230 |\n",
+    # memory sizes that belong to a GPU's name, headings of variants and their list
+    "- [Training on DGX A100 (8x A100 40GB)](#a)\n- [Training on DGX A100 (8x A100 80GB)](#b)\n\n"
+    "## Training on DGX A100 (8x A100 40GB)\n\na\n\n## Training on DGX A100 (8x A100 80GB)\n\nb\n",
+    "## Offline runs on one machine with 22B parameters and 512 requests\n\na\n\n"
+    "## Offline runs on one machine with 4B parameters and 512 requests\n\nb\n",
+    # a speed-up of one metric beside numbers of another; constants that are no ratio
+    "| GPUs | Accuracy TF32 | Accuracy mixed | Time to train speedup |\n|---|---|---|---|\n"
+    "| 8 | 0.274 | 0.271 | 100% |\n",
+    "| Model | lr sched | train time (s/iter) | im/gpu |\n|---|---|---|---|\n| a | 1x | 0.7007 | 1 |\n"
+    "| b | 1x | 0.7562 | 1 |\n| c | 1x | 0.9000 | 2 |\n",
     # decimal commas of one output in a document with points
     "It takes 0.25 ms and 12.50 ms. The log says 0,03 ms per token, 29392,21 tokens per second.",
 ]

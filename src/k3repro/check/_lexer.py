@@ -45,7 +45,8 @@ _COMMA_NUMBER = re.compile(
     rf"(?P<sign>(?<![\w)\]%])[-−–+±](?=\d))?(?P<money>[$€])?(?P<digits>{_COMMA_DIGITS}){_TAIL}"
 )
 _CARD = re.compile(
-    rf"(?:\s?[x×]\s?)(?:NVIDIA\s|AMD\s|Instinct\s)*(?P<model>{GPU_MODEL})(?:[\s-](?:GPUs?|nodes?))?(?!\w)"
+    rf"(?:\s?[x×]\s?)(?:NVIDIA\s|AMD\s|Instinct\s)*(?P<model>{GPU_MODEL})"
+    r"(?:[\s-]\d{2,3}\s?GB\b(?!/))?(?:[\s-](?:GPUs?|nodes?))?(?!\w)"
 )
 _COUNT_OF = re.compile(r"\s?[x×]\s?(?=(?:TP|DP|EP|DEP|TEP|PP)\d|\d|\()")
 _WORD = re.compile(

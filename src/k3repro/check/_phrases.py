@@ -236,6 +236,8 @@ NAMES = re.compile(
     (?P<version>\bv\d+(?:\.\d+)*[\w.+-]*|\b\d+\.\d+\.\d+[\w.+-]*|\b\d+(?:\.\d+)+(?:rc|dev|post|a|b)\d+[\w.+-]*)
     |
     (?P<product>\b{_PRODUCT}[\s]v?\d+(?:\.\d+)*(?![\d%]|\.\d|,\d|[KkMBT]?[\s-]?(?:ms|tok|GB|TB|%|[x×]|GPUs?|requests|tokens|nodes?|users)\b)(?:[A-Za-z][\w.-]*)?)
+    | (?P<card>\b(?:[HBALVP]\d{{2,3}}|MI\d{{3}}[XA]?|GB\d{{3}}|T4|RTX\s?\w+)
+    [\s-]\d{{2,3}}\s?GB\b(?!\s?(?:/s|HBM)))
     | (?P<degree>\b(?P<axis>D?TP|D?CP|PCP|DP|EP|PP|SP|CP|DEP|TEP)\s?=?\s?(?P<rank>\d+)(?![\w.])) |
     (?P<topology>\b(?P<pre>\d+)P\+?(?P<dec>\d+)D\b) |
     (?P<name>(?<![\w.])[^\W\d_][\w.@’']*(?:[-/+][\w.@’']+)*|_\w+)

@@ -88,10 +88,10 @@ def check_command(
 
 
 def _code(checks: Sequence[Any], failed: Sequence[K3Error], *, nothing_ok: bool) -> int:
-    if any(checked.findings for checked in checks):
-        return 1
     if failed:
         return 2
+    if any(checked.findings for checked in checks):
+        return 1
     return 0 if nothing_ok or any(checked.relations for checked in checks) else _NOTHING
 
 
@@ -170,8 +170,9 @@ def _print(checks: Sequence[Any], *, quiet: bool) -> None:
     from k3repro import check
 
     for checked in checks:
-        for line in check.lines(checked, quiet=quiet):
-            click.echo(line)
+        if not quiet or checked.findings or checked.unused:
+            for line in check.lines(checked, quiet=quiet):
+                click.echo(line)
     if len(checks) > 1:
         tested = sum(len(c.relations) for c in checks)
         click.echo(

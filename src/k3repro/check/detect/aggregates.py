@@ -4,7 +4,7 @@ Precondition: the line's label is nothing but such a word, at least two numbers 
 and the labels around it are no statistics of requests (p50, p99, std). A total that is off by more than
 half again, where no other column of the table adds up, is left alone: it may sum what the table does not
 show. So is a total that lies among its parts, and an aggregate that fits every column once one row is left
-out.
+out, one that fits no line of several, and one among other statistics.
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ def _judge(kind: str, at: int, lines: Sequence[Line], labels: Mapping[int, str])
             continue  # a ratio of means is no mean of ratios
         if not fit and kind in ("mean", "sum") and sum(good) * 2 < len(good) - 1:
             continue
+        if not any(good) and (len(cases) > 1 or _statistics(labels)):
+            continue
         if not fit and (_no_sum(kind, cell, parts) or _of_some(kind, at, cases)):
             continue
         formula = f"{kind} of {', '.join(show(p) for p in parts[:6])}{', ...' if len(parts) > 6 else ''}"
@@ -62,6 +64,12 @@ def _judge(kind: str, at: int, lines: Sequence[Line], labels: Mapping[int, str])
         relation = relate("table-aggregate", cell, parts, [Reckoning(formula, derived)], says)
         if relation is not None:
             yield relation
+
+
+def _statistics(labels: Mapping[int, str]) -> bool:
+    """Whether the labels around are several statistics, of runs that the table does not show."""
+    kinds = {name for label in labels.values() for name, pattern in _LABEL if pattern.match(label.strip())}
+    return len(kinds - {"sum"}) > 1
 
 
 def _no_sum(kind: str, cell: Printed, parts: Sequence[Printed]) -> bool:

@@ -19,7 +19,7 @@ from itertools import combinations
 from k3repro.check._grid import Line, grid_of
 from k3repro.check._lexer import Printed
 from k3repro.check._relation import Reckoning, Relation, fits, relate
-from k3repro.check._text import Context, clashes, metric_of, show
+from k3repro.check._text import Context, clashes, metric_of, metrics_in, show
 from k3repro.printed import Span
 
 __all__ = [
@@ -48,6 +48,9 @@ _SETTING = re.compile(
     r"(?i)batch|\bbs\b|concurren|\bconc\b|\b(?:isl|osl|tp|dp|ep|pp|cp|seed|rank|k|n)\b|seq|length|\blen\b|"
     r"window|input.?size|threads|context|chunk|beam|top.?k|\bn_\w+|blocks?\b|hidden|heads?\b|resolution|"
     r"\b[mnk]\b|port\b|rate limit|num.?\w*|iterations?\b"
+)
+_QUALITY = re.compile(
+    r"(?i)\baccuracy\b|\bmAP\b|\bloss\b|\bscore\b|perplexity|\bppl\b|\bAUC\b|\bF1\b|\bBLEU\b"
 )
 _AGAINST = re.compile(
     r"(?i)\b(?:vs\.?|versus|over|relative to|against|compared (?:to|with))\s+(?:the\s)?"
@@ -127,7 +130,8 @@ def derived(line: Line) -> bool:
     signed = any(n.signed for n in line.cells.values())
     labelled = bool(DERIVED.search(line.label))
     if units <= {"x", "%", "point"}:
-        return labelled or units == {"x"} or (units == {"%"} and signed)
+        several = len({n.value for n in line.cells.values()}) > 1 or len(line.cells) == 1
+        return labelled or (units == {"x"} and several) or (units == {"%"} and signed)
     return labelled and len(units) == 1
 
 
@@ -236,6 +240,8 @@ def setting(line: Line) -> bool:
 def foreign(line: Line, other: Line) -> bool:
     """Whether the label of a derived line names another metric than the numbers of a line."""
     metrics = {metric_of(n) for n in other.cells.values()} - {""}
+    if _QUALITY.search(other.label) and not _QUALITY.search(line.label) and metrics_in(line.label):
+        return True
     return len(metrics) == 1 and clashes(line.label, next(iter(metrics)))
 
 
@@ -263,7 +269,7 @@ def _void(a: Printed, b: Printed) -> bool:
 
 def unit_allows(way: Way, cell: Printed, other: Printed) -> bool:
     if way.unit == "=":
-        return cell.same_unit(other) or (cell.unit == "point" and other.unit == "%")
+        return cell.unit != "x" and (cell.same_unit(other) or (cell.unit == "point" and other.unit == "%"))
     return cell.unit == way.unit or (way.unit == "x" and not cell.unit)
 
 

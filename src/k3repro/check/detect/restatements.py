@@ -4,7 +4,8 @@ of.
 Precondition: two sentences of different blocks, one of them in a title, summary, caption or conclusion,
 share four content words, say no different mode (with and without, mean and p99,
 prefill and decode) and name no different things, and at least two of their numbers agree (a sentence with
-more than two twins is a template); one number that is alone on each side, of one unit, then has to agree
+more than two twins is a template, one that is printed elsewhere with the same numbers restates no third, and
+headings restate no headings); one number that is alone on each side, of one unit, then has to agree
 too. A factor of throughput that is printed once, in a title or summary, must be the ratio of the only two
 rates per GPU, where both stand in one paragraph.
 """
@@ -105,7 +106,10 @@ def detect(context: Context) -> Iterator[Relation]:
         if a.sentence.block.index != b.sentence.block.index and _alike(a, b)
     ]
     often = Counter(id(one) for pair in pairs for one in pair)
+    twins = {id(one) for a, b in pairs if _twins(a, b) for one in (a, b)}
     for a, b in pairs:
+        if not _twins(a, b) and (id(a) in twins or id(b) in twins):
+            continue
         if often[id(a)] <= _TIMES and often[id(b)] <= _TIMES:
             yield from _aligned(a, b)
     yield from _headline(context)
@@ -125,7 +129,15 @@ def _said(sentence: Sentence) -> _Said:
     return _Said(sentence, words, modes, names_in(sentence.text))
 
 
+def _twins(a: _Said, b: _Said) -> bool:
+    """Whether two sentences print the same numbers: then neither restates a third."""
+    first, second = _distinct(a.sentence), _distinct(b.sentence)
+    return len(first) == len(second) and all(any(_same(x, y) for y in second) for x in first)
+
+
 def _alike(a: _Said, b: _Said) -> bool:
+    if all(x.sentence.block.kind in ("title", "heading") for x in (a, b)):
+        return False
     if not any(x.sentence.block.lead or x.sentence.block.kind == "caption" for x in (a, b)):
         return False
     if len(a.words & b.words) < _SHARED or a.modes ^ b.modes or apart(a.names, b.names):
