@@ -2,7 +2,7 @@
 
 Papermill's cell metadata says `completed` for cells that never ran when a kernel dies or a cell times out,
 and it returns normally after `sys.exit(0)`; so nothing here reads it. Imported in workers only, since
-the import takes about two seconds.
+the import takes a second.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import nbformat
-import papermill
-from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
-from papermill.clientwrap import PapermillNotebookClient
-from papermill.engines import Engine, papermill_engines
-
 from k3repro.pipeline._job import Failure, Job
+from k3repro.quick_imports import no_iri_grammar
+
+with no_iri_grammar():
+    import nbformat
+    import papermill
+    from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+    from papermill.clientwrap import PapermillNotebookClient
+    from papermill.engines import Engine, papermill_engines
 
 _ENGINE = "k3repro"
 _IPC_PATH_LIMIT = 80

@@ -8,16 +8,15 @@ import importlib.util
 import json
 import os
 import re
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
 from k3repro.errors import GateFailed, InputError, MissingExtra
+from k3repro.quick_imports import no_iri_grammar
 from k3repro.report._dress import dress
 from k3repro.report._files import write_changed
 from k3repro.report._markup import attributes, canonical_json, escape, script_json, sha256
@@ -73,7 +72,7 @@ def load_figure(folder: Path, name: str) -> Drawer:
         known = ", ".join(files) or "none"
         raise InputError(f"no figure is named {name!r}", where="site/figures", fix=f"There are: {known}.")
     module = importlib.util.module_from_spec(spec)
-    with _no_iri_grammar():
+    with no_iri_grammar():
         spec.loader.exec_module(module)
     if not callable(getattr(module, "figure", None)):
         raise InputError(
@@ -81,19 +80,6 @@ def load_figure(folder: Path, name: str) -> Drawer:
         )
     drawer: Drawer = module.figure
     return drawer
-
-
-@contextmanager
-def _no_iri_grammar() -> Iterator[None]:
-    """Import altair in half the time: its jsonschema else builds a grammar for a format no chart has."""
-    hidden = "rfc3987_syntax" not in sys.modules
-    if hidden:
-        sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        if hidden:
-            sys.modules.pop("rfc3987_syntax", None)
 
 
 def draw(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ from k3repro.store._files import write_atomic
 
 KINDS = ("seal", "supersession", "retraction", "removal")
 MAX_ENTRY_BYTES = 1_000_000
+_NO_TEXT = re.compile("[\ud800-\udfff\0]")
 _TEXTS = ("kind", "seal")
 _SEAL_TEXTS = ("file", "file_sha256", "data", "name", "subject", "tier", "basis", "run_id", "clock")
 
@@ -114,7 +116,7 @@ def _sound(value: Mapping[str, Any]) -> bool:
 
 
 def _is_text(value: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" or character == "\0" for character in value)
+    return _NO_TEXT.search(value) is None
 
 
 def _is_text_list(value: Any) -> bool:
