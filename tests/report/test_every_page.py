@@ -1,11 +1,13 @@
 # ruff: noqa: E501
-"""Every page of the project's own site in light, dark and phone width: quiet, whole, within bounds, axe-core clean."""
+"""Pages of the project's own site, every one nightly, in light, dark and phone width: quiet, whole, within bounds, axe-core clean."""
 
 from __future__ import annotations
 
 import random
 import shutil
 import statistics
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from k3repro.store import Store
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 # Uncompressed bytes that a page loads unasked, HTML and all; and the median of HTML alone and with all.
 MOST_BYTES, MIDDLE_HTML, MIDDLE_BYTES = 1_000_000, 100_000, 420_000
+SAMPLE = 20  # pages of the tour; those that changed come besides
 CARDS = 3  # values of a page whose card is opened
 
 
@@ -37,15 +40,37 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_site(Site(root / "site"), Store(REPOSITORY / "artifacts")).site
 
 
-def test_every_page_in_every_light_and_width(browser: Any, whole: Path, record_property: Any) -> None:  # noqa: F811
+def changed_pages() -> set[str]:
+    """Stems of the pages whose source differs from the last commit, or did in it."""
+    if shutil.which("git") is None:
+        return set()
+    command = ["git", "diff", "--name-only", "HEAD~1", "--", "site/pages"]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    return {Path(line).stem for line in done.stdout.splitlines()}
+
+
+def some_pages(pages: list[str]) -> list[str]:
+    """Home, what changed, and a sample; `make test-nightly` sees all."""
+    changed = changed_pages()
+    kept = [name for name in pages if name == "index.html" or changed & set(Path(name).with_suffix("").parts)]
+    return sorted({*kept, *random.Random(20).sample(pages, SAMPLE)})
+
+
+@pytest.mark.parametrize("choose", [some_pages, pytest.param(list, id="all", marks=pytest.mark.nightly)])
+def test_pages_in_every_light_and_width(
+    browser: Any,  # noqa: F811
+    whole: Path,
+    record_property: Any,
+    choose: Callable[[list[str]], list[str]],
+) -> None:
     try:
         axe, missing = axe_source(), ""
     except MachineError as error:
         axe, missing = "", f"axe-core: {error.what} (all else of each page was looked at)"
-    pages = pages_of(whole)
+    pages = choose(pages_of(whole))
     # Two views hold light and dark, wide and narrow; a third would add a minute and no rule.
     visits = list(tour(browser, whole, pages, ["light", "dark phone"], axe))
-    assert len(visits) == 2 * len(pages) and len(pages) > 30
+    assert len(visits) == 2 * len(pages) and len(pages) >= SAMPLE
     record_property("slowest_charts_ms", max(visit.charts_ms for visit in visits))
     # A page loads no more than it is said to weigh.
     assert [visit.page for visit in visits if visit.unasked > weight(whole, visit.page).unasked] == []
