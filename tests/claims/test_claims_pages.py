@@ -26,7 +26,7 @@ def test_the_claims_pages_build_and_hold_every_contradiction(tmp_path):
     shutil.copytree(REPOSITORY / "site" / "overrides", site / "overrides")
     for name in ("mkdocs.yml", "vocabulary.toml"):
         shutil.copyfile(REPOSITORY / "site" / name, site / name)
-    (site / "figures").mkdir()
+    shutil.copytree(REPOSITORY / "site" / "figures", site / "figures")
     (site / "queries").mkdir()
     for query in (REPOSITORY / "site" / "queries").glob("claims-*.sql"):
         shutil.copyfile(query, site / "queries" / query.name)

@@ -18,7 +18,7 @@ from reference import reference_data_digest, reference_seal
 from store_samples import HEADER, seal_sweep
 
 from k3repro.errors import ArtifactCorrupt, InputError
-from k3repro.store import Column, Header, Schema, Store, Table
+from k3repro.store import Column, Header, Schema, Store, Table, _duck
 from k3repro.store._canonical import CHUNK_ROWS, data_digest
 from k3repro.store._derive import payload_digest, payload_of
 
@@ -204,13 +204,14 @@ def test_chunk_borders() -> None:
         assert payload_digest(schema, payload) == reference_data_digest(schema.as_json(), {"t": rows})
 
 
-def test_large_file_is_read_in_batches_like_in_memory(store: Store) -> None:
+def test_large_file_is_read_in_batches_like_in_memory(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_duck, "BATCH_ROWS", CHUNK_ROWS)
     schema = Schema(
         [Table("t", [Column("id", "INT64"), Column("x", "DOUBLE"), Column("l", "VARCHAR[]")], key=("id",))]
     )
     rows = [
         {"id": i, "x": i / 3 if i % 5 else None, "l": ["a", None][: i % 3] if i % 7 else None}
-        for i in range(530_000)
+        for i in range(2 * CHUNK_ROWS + 1_000)
     ]
     artifact = store.transcribe("big", "x", {"document": "d"}, schema, rows)
     assert artifact.recount() == artifact.data == reference_data_digest(schema.as_json(), {"t": rows})

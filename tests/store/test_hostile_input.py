@@ -93,12 +93,13 @@ def test_what_is_no_entry_file_is_a_finding_and_is_not_read(
     assert {f.code for f in again.verify()} <= {"ledger-stray", "ledger-changed"} and again.verify()
 
 
-def test_reading_a_damaged_block_is_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", [10_240, pytest.param(2_048, marks=pytest.mark.nightly)])
+def test_reading_a_damaged_block_is_one_line(tmp_path: Path, step: int) -> None:
     store = Store(tmp_path / "artifacts")
     artifact = seal(store, rows=5_000)
     raw = artifact.path.read_bytes()
     errors = 0
-    for position in range(12_288, len(raw), 2_048):
+    for position in range(12_288, len(raw), step):
         damaged = bytearray(raw)
         damaged[position] ^= 1
         artifact.path.write_bytes(damaged)
