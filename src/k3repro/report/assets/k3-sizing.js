@@ -32,6 +32,7 @@
 
   const plain = (number, digits = 0) => number.toLocaleString("en-US", { maximumFractionDigits: digits });
   const short = (number) => plain(Number(number.toPrecision(3)), 2);
+  const minutes = (seconds) => (seconds < 120 ? "" : seconds < 7200 ? `, ${plain(seconds / 60)} minutes` : `, ${plain(seconds / 3600, 1)} hours`);
   const number = (text) => {
     const match = /^\s*([\d,]*\.?\d+|\d[\d,]*\.?)\s*([kKM]?)\s*$/.exec(text);
     return match ? Number(match[1].replaceAll(",", "")) * { "": 1, k: 1e3, K: 1e3, M: 1e6 }[match[2]] : NaN;
@@ -79,7 +80,7 @@
     const data = window.k3Grids[form.dataset.query], platforms = Object.keys(data.points);
     const fields = [...form.elements].filter((item) => item.name);
     form.querySelector("p").remove();
-    const DEFAULTS = { isl: "200K", osl: "256", users: "32", ttft: "", e2e: "", tpot: "" };
+    const DEFAULTS = { isl: "200K", osl: "256", users: "32", ttft: "600", e2e: "", tpot: "" };
     const read = () => {
       const asked = { percentile: "p95" };
       let wrong = false;
@@ -97,22 +98,22 @@
     const band = (row, name, percentile) => {
       const [quantity, unit] = METRICS[name], value = row[`${quantity}_${percentile}`], error = row[`${name}_error`];
       const range = error === null ? "error unknown" : `${short(value / (1 + error))} to ${short(value / Math.max(0.05, 1 - error))} ${unit} with the twin's median error`;
-      return `${short(value)} ${unit} (${range})`;
+      return `${short(value)} ${unit}${unit === "s" ? minutes(value) : ""} (${range})`;
     };
     const texts = (name, asked, got) => {
       const none = { nodes: "–", verdict: "", shape: "", ttft: "", tpot: "", e2e: "", rate: "", binds: "", cost: "", reason: "" };
       if (!got.row) {
         const best = Object.entries(got.best ?? {}).map(([metric, value]) => `${metric.toUpperCase()} ${short(value)} ${METRICS[metric][1]}`).join(", ");
-        return { ...none, verdict: "no", reason: got.point ? `Nothing on the grid keeps these limits${best ? `; the best is ${best}` : ": a request this long does not fit"}.` : "" };
+        return { ...none, verdict: "no", reason: got.point ? `Nothing on the grid keeps these limits${best ? `; the quickest is ${best}` : ": a request this long does not fit"}.` : "" };
       }
       const row = got.row, price = asked[`price_${name}`];
       return {
         nodes: plain(row.nodes),
-        verdict: got.verdict === "yes" ? "yes: memory fits, latency simulated" : `unknown: memory fits, and nothing printed says how wrong the simulated ${got.unknown.map((metric) => metric.toUpperCase()).join(" and ")} may be`,
+        verdict: Object.keys(METRICS).every((metric) => asked[metric] === null) ? "memory fits; say how long the first token may take to size for speed" : got.verdict === "yes" ? "yes: memory fits, latency simulated" : `unknown: memory fits, and nothing printed says how wrong the simulated ${got.unknown.map((metric) => metric.toUpperCase()).join(" and ")} may be`,
         shape: `${2 * row.prefill_pools} prefill and ${2 * row.decode_pools} decode nodes, ${row.max_num_seqs} slots a DP rank`,
         ttft: band(row, "ttft", asked.percentile), tpot: band(row, "tpot", asked.percentile), e2e: band(row, "e2e", asked.percentile),
         rate: `${short(row.tokens_per_s)} tokens/s, of them ${short(row.out_tokens_per_s)} output`,
-        binds: got.binds, cost: price === null || price === undefined ? "no price given" : `$${plain(row.nodes * price, 2)}`, reason: "",
+        binds: got.binds, cost: price === null || price === undefined ? "" : `$${plain(row.nodes * price, 2)}`, reason: "",
       };
     };
     const command = (asked, point) => {
