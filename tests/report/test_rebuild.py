@@ -82,19 +82,33 @@ def test_the_commit_of_the_site_is_named(copy: Path, checkout: Path) -> None:
         copy, alone=True, rebuild=True, checkout=checkout).notes)  # fmt: skip
 
 
+KINDS: dict[str, tuple[str, bytes]] = {  # of a single edit: the files it is made in, and where in them
+    "text": ("*.html", rb">[^<>]*\w[^<>]*<"),
+    "query": ("queries/*.sql", rb".+"),
+    "artifact": ("artifacts/**/*.duckdb", rb".+"),
+    "attribute": ("*.html", rb'="[^"]+"'),
+    "drawing": ("*.html", rb"<svg.*?</svg>"),
+    "chart": ("*.html", rb'k3-spec">.*?</script>'),
+    "ledger": ("artifacts/ledger/*.json", rb".+"),
+    "any": ("**/*.*", rb".+"),
+}
+
+
 def edits(root: Path, count: int) -> Iterator[tuple[str, bytes]]:
-    """Single edits at random places of a built site: text, attribute, SVG, chart, query, artifact, ledger."""
+    """Single edits of one byte at random places of a built site, kind after kind."""
     draw = random.Random(7)
-    files = [p for p in sorted(root.rglob("*")) if p.is_file() and 0 < p.stat().st_size < 2_000_000]
-    patterns = [rb">[^<>]*\w[^<>]*<", rb'="[^"]+"', rb"<svg.*?</svg>", rb'k3-spec">.*?</script>', rb"\w+"]
     for number in range(count):
-        path = draw.choice(files)
-        data = path.read_bytes()
-        spans = [m.span() for m in re.finditer(patterns[number % len(patterns)], data, re.DOTALL)]
-        low, high = draw.choice(spans) if spans else (0, len(data))
-        at = draw.randrange(low, high)
+        files, pattern = list(KINDS.values())[number % len(KINDS)]
+        places = [(path, m.span()) for path in sorted(root.glob(files)) for m in _matches(path, pattern)]
+        path, (low, high) = draw.choice(places)
+        data, at = path.read_bytes(), draw.randrange(low, high)
         new = bytes([draw.choice([b for b in b"0123456789abcxyz" if b != data[at]])])
         yield path.relative_to(root).as_posix(), data[:at] + new + data[at + 1 :]
+
+
+def _matches(path: Path, pattern: bytes) -> Iterator[re.Match[bytes]]:
+    if path.is_file() and 0 < path.stat().st_size < 2_000_000:
+        yield from re.finditer(pattern, path.read_bytes(), re.DOTALL)
 
 
 def test_two_hundred_single_edits_are_all_found(copy: Path, checkout: Path) -> None:
@@ -108,13 +122,15 @@ def test_two_hundred_single_edits_are_all_found(copy: Path, checkout: Path) -> N
         (copy / name).write_bytes(kept)
 
 
-@pytest.mark.parametrize("name", ["artifacts", "queries/sweep.sql", "index.html", "manifest.json"])
-def test_an_edit_is_found_through_the_whole_audit(copy: Path, checkout: Path, name: str) -> None:
-    path = next((copy / name).rglob("*.duckdb")) if name == "artifacts" else copy / name
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(bytes(data))
-    assert rebuilt(copy, checkout)
+@pytest.mark.parametrize("count", [3, pytest.param(200, marks=[pytest.mark.nightly, pytest.mark.slow])])
+def test_an_edit_is_found_through_the_whole_audit(copy: Path, checkout: Path, count: int) -> None:
+    """Each edit alone, by `audit site --rebuild` itself; the site it leaves is the one before it."""
+    for name, data in edits(checkout / "site" / "build", count):
+        kept = (copy / name).read_bytes()
+        (copy / name).write_bytes(data)
+        assert rebuilt(copy, checkout), name
+        (copy / name).write_bytes(kept)
+    assert rebuilt(copy, checkout) == []
 
 
 def test_a_site_found_by_its_folder(checkout: Path) -> None:

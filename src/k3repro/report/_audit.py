@@ -259,12 +259,12 @@ def _manifest(folder: Path, manifest: dict[str, Any]) -> Iterator[Finding]:
 
 def _ledger(folder: Path, ledger: Ledger, manifest: dict[str, Any]) -> Iterator[Finding]:
     """The ledger that ships: entries named by their bytes, heads as the site and every footer print them."""
+    entries, heads = ledger.entries(), ledger.heads()
     for path in sorted(ledger.folder.glob("*.json")):
         if hashlib.sha256(path.read_bytes()).hexdigest() != path.stem:
             yield found(f"artifacts/ledger/{path.name}", "an entry is not what its name says", "ledger")
-        elif path.stem not in ledger.entries():
+        elif path.stem not in entries:
             yield found(f"artifacts/ledger/{path.name}", "is no ledger entry", "ledger")
-    entries, heads = ledger.entries(), ledger.heads()
     missing = sorted({parent for entry in entries.values() for parent in entry.parents} - set(entries))
     yield from (
         found(f"ledger {parent[:12]}", "an entry others descend from is missing", "ledger")

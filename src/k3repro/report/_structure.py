@@ -63,13 +63,12 @@ def _frame(root: Any) -> Iterator[str]:
         return
     if [(str(e.tag), e.get("class") or "") for e in articles[0].iterancestors()] != _AROUND:
         yield "its article does not stand where the theme puts it"
+    drawn = {e for drawing in articles[0].iter("svg") for e in drawing.iter()}
     for element in articles[0].iter():
-        if isinstance(element.tag, str) and not any(
-            e.tag == "svg" for e in (element, *element.iterancestors())
-        ):
-            for token in (element.get("class") or "").split():
-                if not token.startswith("k3-") and token not in _OF_ARTICLES:
-                    yield f"<{element.tag}> has the class {token!r}, which could hide it"
+        named = element.get("class") if isinstance(element.tag, str) and element not in drawn else None
+        for token in (named or "").split():
+            if not token.startswith("k3-") and token not in _OF_ARTICLES:
+                yield f"<{element.tag}> has the class {token!r}, which could hide it"
 
 
 def _badges(root: Any) -> Iterator[str]:

@@ -119,6 +119,7 @@ def check_page(
 ) -> None:
     """Check one page; what it finds, and which exemptions it used, are added to `outcome` and `used`."""
     root, problems = parse_page(data)
+    kept = list(root.iter())  # a node that nobody holds is made anew whenever a check comes by
     outcome.findings += [found(name, problem, "page", "A page is plain HTML.") for problem in problems]
     page = _bound.PageCheck(name, root, sources, known, grammar)
     page.run()
@@ -141,6 +142,7 @@ def check_page(
             used.add(match)
         else:
             outcome.findings.append(_unbound(name, hit))
+    kept.clear()
 
 
 def _exempts(item: Exemption, page: str, hit: Hit) -> bool:

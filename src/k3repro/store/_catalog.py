@@ -165,9 +165,16 @@ def fill(connection: duckdb.DuckDBPyConnection, artifacts: Sequence[Artifact]) -
     make_views(connection)
 
 
+def keep_documents(connection: duckdb.DuckDBPyConnection, documents: Sequence[tuple[str, str]]) -> None:
+    """Tell a catalog documents that were just read, by seal: it does not read them again."""
+    connection.execute("CREATE TABLE IF NOT EXISTS _documents (seal VARCHAR, document VARCHAR)")
+    if documents:
+        connection.executemany("INSERT INTO _documents VALUES (?, ?)", [list(item) for item in documents])
+
+
 def _read_documents(connection: duckdb.DuckDBPyConnection, artifacts: Sequence[Artifact]) -> None:
     """Give every artifact its document: from the cache where it is known, else from its file."""
-    connection.execute("CREATE TABLE IF NOT EXISTS _documents (seal VARCHAR, document VARCHAR)")
+    keep_documents(connection, [])
     known = dict(connection.execute("FROM _documents").fetchall())
     for artifact in artifacts:
         text = known.get(artifact.seal)

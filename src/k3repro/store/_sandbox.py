@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import resource
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -19,9 +19,10 @@ import duckdb
 
 from k3repro.errors import ArtifactRefused, InputError, K3Error
 from k3repro.store._artifact import Artifact, digest_of, read_document
-from k3repro.store._catalog import fill
+from k3repro.store._canonical import seal_digest
+from k3repro.store._catalog import fill, keep_documents
 from k3repro.store._duck import literal, result_rows
-from k3repro.store._foreign import foreign_objects, macros
+from k3repro.store._foreign import Held, foreign_objects, held
 from k3repro.store._policy import EPOCH
 from k3repro.store._schema import Schema
 
@@ -77,43 +78,72 @@ def _open(request: Mapping[str, Any]) -> tuple[duckdb.DuckDBPyConnection, list[A
     connection = duckdb.connect(":memory:", config={**_CONFIG, "memory_limit": f"{request['memory_mb']}MB"})
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET enable_progress_bar = false")  # answers go to stdout, and so would the bar
-    reports, sound = [], []
-    for i, name in enumerate(request["paths"]):
-        _answer({"opening": i})
-        try:
-            document, data = _inspect(connection, Path(name), request["recount"])
-            reports.append({"document": document, "recounted": data})
-            sound.append(Artifact(Path(name)))
-        except K3Error as error:
-            reports.append({"error": type(error).__name__, "what": error.what, "fix": error.fix})
+    reports: list[Any] = []
+    documents: list[tuple[str, str]] = []
+    for low in range(0, len(request["paths"]), request["group"]):
+        paths = {low + i: Path(name) for i, name in enumerate(request["paths"][low : low + request["group"]])}
+        for text, report in _inspect(connection, paths, request["recount"]):
+            reports.append(report)
+            if text:
+                documents.append((seal_digest(text), text))
+    sound = [
+        Artifact(Path(name))
+        for name, report in zip(request["paths"], reports, strict=True)
+        if "document" in report
+    ]
+    for artifact, (_, text) in zip(sound, documents, strict=True):
+        artifact.adopt(text)
     if request["single"] and sound:
         connection.execute(f"ATTACH {literal(request['paths'][0])} AS opened (READ_ONLY)")
         connection.execute("USE opened")
     elif sound:
+        keep_documents(connection, documents)
         fill(connection, sound)
     for setting in _LOCKS:
         connection.execute(f"SET {setting}")
     return connection, reports
 
 
-def _inspect(connection: duckdb.DuckDBPyConnection, path: Path, recount: bool) -> tuple[dict[str, Any], str]:
-    """The document of a file that holds nothing but the base tables it declares.
+def _inspect(
+    connection: duckdb.DuckDBPyConnection, paths: Mapping[int, Path], recount: bool
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """For each of some files, attached together: the text of its document and a report, or a refusal."""
+    refused: dict[int, K3Error] = {}
+    for i, path in paths.items():
+        _answer({"opening": i})
+        try:
+            connection.execute(f"ATTACH {literal(str(path))} AS inspected_{i} (READ_ONLY)")
+        except duckdb.Error as error:
+            refused[i] = ArtifactRefused(f"DuckDB does not open it: {' '.join(str(error).split())[:200]}")
+    found = held(connection)
+    for i, path in paths.items():
+        _answer({"opening": i})
+        try:
+            if i in refused:
+                raise refused[i]
+            name = f"inspected_{i}"
+            yield _sound(connection, name, path, found.get(name, Held()), recount)
+        except K3Error as error:
+            yield "", {"error": type(error).__name__, "what": error.what, "fix": error.fix}
+        finally:
+            if i not in refused:
+                connection.execute(f"DETACH inspected_{i}")
+
+
+def _sound(
+    connection: duckdb.DuckDBPyConnection, name: str, path: Path, found: Held, recount: bool
+) -> tuple[str, dict[str, Any]]:
+    """Text and report of a file that holds nothing but the base tables it declares.
 
     Raises:
         ArtifactRefused, ArtifactCorrupt: anything else.
     """
-    try:
-        connection.execute(f"ATTACH {literal(str(path))} AS inspected (READ_ONLY)")
-    except duckdb.Error as error:
-        raise ArtifactRefused(f"DuckDB does not open it: {' '.join(str(error).split())[:200]}") from None
-    try:
-        _, document = read_document(connection, path, "inspected.")
-        schema = _schema(document)
-        for what in foreign_objects(connection, schema, "inspected", macros(connection)):
-            raise ArtifactRefused(what, fix="Only base tables of a declared schema are opened.")
-        return document, digest_of(connection, schema, path, "inspected.") if recount else ""
-    finally:
-        connection.execute("DETACH inspected")
+    text, document = read_document(connection, path, f"{name}.")
+    schema = _schema(document)
+    for what in foreign_objects(schema, found):
+        raise ArtifactRefused(what, fix="Only base tables of a declared schema are opened.")
+    data = digest_of(connection, schema, path, f"{name}.") if recount else ""
+    return text, {"document": document, "recounted": data}
 
 
 def _schema(document: Mapping[str, Any]) -> Schema:

@@ -24,6 +24,7 @@ from k3repro.store._duck import quoted
 from k3repro.store._findings import Finding
 from k3repro.store._sandbox import decoded, encoded
 
+_GROUP = 32  # files that are looked at together
 _START = "import sys; sys.path.insert(0, sys.argv[1]); from k3repro.store._sandbox import main; main()"
 
 
@@ -71,18 +72,21 @@ class Reader:
     def _start(self) -> list[dict[str, Any]]:
         """Start the subprocess; a file that kills it is left out, and reported."""
         dead: dict[int, dict[str, Any]] = {}
-        paths = self._paths
+        paths, group = self._paths, _GROUP
         while True:
             alive = [i for i in range(len(paths)) if i not in dead]
             try:
                 self._spawn()
-                reports = self._ask({**self._open, "paths": [paths[i] for i in alive]})
+                reports = self._ask({**self._open, "group": group, "paths": [paths[i] for i in alive]})
                 return [dead.get(i) or reports[alive.index(i)] for i in range(len(paths))]
             except _ReaderDied as error:
                 if error.opening is None:
                     raise ArtifactRefused(
                         f"the reader ended before it opened a file {error}".rstrip()
                     ) from None
+                if group > 1:  # once more file by file, so that it is known which one does it
+                    group = 1
+                    continue
                 what = f"the reader died on this file, or took too long {error}".rstrip()
                 dead[alive[error.opening]] = {"error": "ArtifactRefused", "what": what, "fix": ""}
 

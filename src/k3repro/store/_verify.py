@@ -18,7 +18,7 @@ from k3repro.store._derive import recompute
 from k3repro.store._duck import attached, connect_memory
 from k3repro.store._files import file_sha256, write_atomic
 from k3repro.store._findings import RESTORE, Finding
-from k3repro.store._foreign import foreign_objects, macros
+from k3repro.store._foreign import Held, foreign_objects, held
 from k3repro.store._ledger import KINDS, Entry, is_entry_file
 from k3repro.store._prune import removal_findings
 from k3repro.store._schema import Schema
@@ -28,7 +28,6 @@ from k3repro.store._tier import basis_of, tier_of
 if TYPE_CHECKING:
     from k3repro.store._store import Store
 
-Macros = Mapping[str, list[str]]
 _GROUP = 32
 _MIRRORED = ("data", "name", "subject", "tier", "basis", "run_id", "clock", "inputs", "rows")
 
@@ -173,7 +172,7 @@ def _examined(store: Store, entries: Sequence[Entry]) -> Iterator[tuple[Entry, l
             group = entries[low : low + _GROUP]
             with contextlib.ExitStack() as stack:
                 wrong = {e.seal: _attach(store, e, f"f{i}", connection, stack) for i, e in enumerate(group)}
-                known = macros(connection)
+                known = held(connection)
                 for i, entry in enumerate(group):
                     if not wrong[entry.seal]:
                         wrong[entry.seal] = _contents(store, entry, f"f{i}", connection, known)
@@ -198,7 +197,7 @@ def _attach(
 
 
 def _contents(
-    store: Store, entry: Entry, name: str, connection: duckdb.DuckDBPyConnection, known: Macros
+    store: Store, entry: Entry, name: str, connection: duckdb.DuckDBPyConnection, known: Mapping[str, Held]
 ) -> list[Finding]:
     where = str(entry.body.get("file"))
     try:
@@ -215,7 +214,7 @@ def _corrupt(where: str, error: Exception) -> Finding:
 
 
 def _content_findings(
-    store: Store, entry: Entry, name: str, connection: duckdb.DuckDBPyConnection, known: Macros
+    store: Store, entry: Entry, name: str, connection: duckdb.DuckDBPyConnection, known: Mapping[str, Held]
 ) -> Iterator[Finding]:
     where, source = str(entry.body.get("file")), f"{name}."
     text, document = read_document(connection, _file(store, entry), source)
@@ -226,7 +225,7 @@ def _content_findings(
             what = f"{field} is {document[field]!r} in the file, {entry.body.get(field)!r} in the ledger"
             yield Finding("ledger-differs", where, what)
     schema = Schema.from_json(document["schema"])
-    for what in foreign_objects(connection, schema, name, known):
+    for what in foreign_objects(schema, known.get(name, Held())):
         yield Finding("file-foreign", where, what)
     if (data := digest_of(connection, schema, _file(store, entry), source)) != document["data"]:
         what = f"rows give data digest {data[:12]}, sealed was {document['data'][:12]}"
