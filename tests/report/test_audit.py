@@ -341,3 +341,22 @@ def test_a_sparse_file_of_tens_of_gigabytes_is_not_read(copy: Path, name: str) -
 def test_work_is_bounded(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("k3repro.report._audit._WORK_S", 0.0)
     assert "time" in {finding.code for finding in audit_site(copy).findings}
+
+
+def test_a_second_process_finds_what_one_finds(
+    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many pages are checked by two processes; a helper that dies leaves its pages to the first."""
+    folder = Path(shutil.copytree(built, tmp_path / "site"))
+    for page in sorted(folder.glob("*.html")):
+        page.write_text(
+            page.read_text("utf-8").replace("</article>", "<p>It takes 74 ms.</p></article>"), "utf-8"
+        )
+    alone = audit_site(folder, alone=True)
+    monkeypatch.setattr("k3repro.report._verify.MANY_PAGES", 1)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    helped = audit_site(folder, alone=True)
+    assert (helped.pages, helped.values) == (alone.pages, alone.values)
+    assert sorted(map(str, helped.findings)) == sorted(map(str, alone.findings)) and alone.findings
+    monkeypatch.setattr("k3repro.report._workers._START", "raise SystemExit(3)")
+    assert sorted(map(str, audit_site(folder, alone=True).findings)) == sorted(map(str, alone.findings))

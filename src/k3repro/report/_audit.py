@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from k3repro.report._queries import load_queries
 from k3repro.report._rebuild import rebuild as rebuilt
 from k3repro.report._sources import Sources
 from k3repro.report._verify import read_manifest, verify_tree
-from k3repro.store import Ledger, Store, open_untrusted_catalog, read_signed
+from k3repro.store import Ledger, Store, open_untrusted_catalog, read_signed, recount_untrusted
 
 __all__ = ["SiteAudit", "audit_site"]
 
@@ -119,12 +120,12 @@ def audit_site(
     state = Store(folder / "artifacts").state()
     current = {f"artifacts/{entry.body['file']}" for entry in state.current()}
     paths = sorted((folder / "artifacts").rglob("*.duckdb"))
-    inputs_only = [path for path in paths if _relative(path, folder) not in current]
-    with open_untrusted_catalog(
-        [path for path in paths if path not in inputs_only], timeout_s=PATIENCE_S
-    ) as catalog:
-        audit.findings += catalog.findings
-        audit.artifacts = len(catalog.documents)
+    shown = [path for path in paths if _relative(path, folder) in current]
+    with (
+        ThreadPoolExecutor(1) as beside,
+        open_untrusted_catalog(shown, timeout_s=PATIENCE_S, recount=False) as catalog,
+    ):
+        counting = beside.submit(recount_untrusted, paths, timeout_s=PATIENCE_S)
         audit.findings += [
             found(f"artifacts {seal[:12]}", "has no entry in the ledger that ships with it", "ledger")
             for seal in sorted(set(catalog.documents) - set(state.seals))
@@ -132,18 +133,15 @@ def audit_site(
         files = {seal: (_relative(path, folder), path.stat().st_size) for seal, path in catalog.paths.items()}
         if not rebuild:
             _verify(audit, catalog, files, signers)
-        elif catalog.findings:
+        counted = counting.result()
+        audit.findings += list({str(item): item for item in (*counted.findings, *catalog.findings)}.values())
+        if rebuild and counted.findings:
             audit.notes.append("not built again: artifacts were refused")
-        else:
+        elif rebuild:
             _signatures(audit, signers)
             audit.findings += rebuilt(folder, checkout, catalog, audit.notes)
-    if inputs_only:
-        with open_untrusted_catalog(inputs_only, timeout_s=PATIENCE_S) as rest:
-            audit.findings += rest.findings
-            audit.artifacts += len(rest.documents)
-            seals_of_site = set(catalog.documents) | set(rest.documents)
-    else:
-        seals_of_site = set(catalog.documents)
+    audit.artifacts = len(counted.documents)
+    seals_of_site = set(counted.documents)
     audit.notes += _let_through(folder / "gate", audit.findings)
     if store is None and not alone:
         store = _local_store(folder, ledger, audit.notes)

@@ -4,10 +4,15 @@ gate.
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import json
 import math
+import os
+import pickle
+import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +21,7 @@ from k3repro.report import _bound, _scripts
 from k3repro.report._behind import behind_name
 from k3repro.report._beside import check_beside
 from k3repro.report._csv import rows_csv
+from k3repro.report._figures import use_utc
 from k3repro.report._finding import Finding, found
 from k3repro.report._gate import PLACES, Hit, scan_css, scan_tree
 from k3repro.report._grammar import Grammar
@@ -27,8 +33,11 @@ from k3repro.report._site import Template
 from k3repro.report._sources import Sources
 from k3repro.report._structure import check_structure, links_of, unreached
 from k3repro.report._templates import scan_templates
+from k3repro.report._workers import Helper, halves, portable
 
-__all__ = ["Outcome", "check_page", "verify_tree"]
+__all__ = ["Outcome", "check_page", "help_out", "verify_tree"]
+
+MANY_PAGES = 30  # from here on a second process pays for its start
 
 _BIND = "Bind it with {{ value(...) }}, or reword the sentence."
 
@@ -49,6 +58,16 @@ class Outcome:
     @property
     def artifacts(self) -> int:
         return len(self.seals)
+
+    def join(self, other: Outcome) -> None:
+        """Add what was seen elsewhere."""
+        self.findings += other.findings
+        self.pages, self.values = self.pages + other.pages, self.values + other.values
+        self.seals |= other.seals
+        self.quoted |= other.quoted
+        self.entries |= other.entries
+        self.links |= other.links
+        self.behind |= other.behind
 
 
 def verify_tree(
@@ -71,19 +90,12 @@ def verify_tree(
     if templates:
         outcome.findings += scan_templates(templates, grammar, exemptions)
     known = _bound.Known.of(root, sources)
-    deadline = time.process_time() + most_s
-    for path in sorted(root.rglob("*")):
+    paths = sorted(root.rglob("*"))
+    work = _Work(root, sources, known, grammar, exemptions, places, most_s)
+    _check_pages(work, [path for path in paths if path.suffix == ".html"], outcome, used)
+    for path in paths:
         name = path.relative_to(root).as_posix()
-        if time.process_time() > deadline:
-            fix = "Audit a part of it, or a smaller site."
-            outcome.findings.append(
-                found(name, f"not looked at: {most_s:g} s of work were spent", "time", fix)
-            )
-            break
-        if path.suffix == ".html":
-            outcome.pages += 1
-            check_page(name, path.read_bytes(), sources, known, grammar, exemptions, used, outcome, places)
-        elif path.suffix == ".css" and not _scripts.is_installed(name, path):
+        if path.suffix == ".css" and not _scripts.is_installed(name, path):
             printed = scan_css(path.read_text("utf-8", "replace"), grammar)
             outcome.findings += [
                 found(name, f"{token!r} in a style sheet", "css", _BIND) for token in printed
@@ -104,6 +116,63 @@ def verify_tree(
         for item in exemptions if item not in used
     ]  # fmt: skip
     return outcome
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What the pages of a site are checked with."""
+
+    root: Path
+    sources: Sources
+    known: _bound.Known
+    grammar: Grammar
+    exemptions: list[Exemption]
+    places: frozenset[str]
+    most_s: float
+
+    def check(self, paths: Sequence[Path], outcome: Outcome, used: set[Exemption]) -> None:
+        """Check pages, in this process, until the time is spent."""
+        deadline = time.process_time() + self.most_s
+        for path in paths:
+            name = path.relative_to(self.root).as_posix()
+            if time.process_time() > deadline:
+                what, fix = f"not looked at: {self.most_s:g} s of work were spent", "Audit a smaller site."
+                outcome.findings.append(found(name, what, "time", fix))
+                return
+            outcome.pages += 1
+            check_page(
+                name, path.read_bytes(), self.sources, self.known, self.grammar, self.exemptions, used,
+                outcome, self.places,
+            )  # fmt: skip
+
+
+def _check_pages(work: _Work, paths: list[Path], outcome: Outcome, used: set[Exemption]) -> None:
+    """Check pages, where there are many with the help of a second process."""
+    if len(paths) < MANY_PAGES or (os.cpu_count() or 1) < 2:
+        work.check(paths, outcome, used)
+        return
+    with Helper() as helper:
+        sources = portable(work.sources)
+        mine, theirs = halves(paths)
+        helper.send((dataclasses.replace(work, sources=sources), theirs))
+        work.check(mine, outcome, used)
+        found_there = helper.answer()
+    if found_there is None:
+        work.check(theirs, outcome, used)
+    else:
+        outcome.join(found_there[0])
+        used |= found_there[1]
+    outcome.findings.sort(key=lambda finding: finding.where)
+
+
+def help_out() -> None:
+    """The second process: pages from standard input, what was found in them to standard output."""
+    use_utc()
+    work, paths = pickle.load(sys.stdin.buffer)
+    outcome, used = Outcome(), set[Exemption]()
+    with contextlib.redirect_stdout(sys.stderr):
+        work.check(paths, outcome, used)
+    sys.stdout.buffer.write(pickle.dumps((outcome, used)))
 
 
 def check_page(

@@ -23,6 +23,7 @@ from k3repro.store._untrusted import (
     UntrustedCatalog,
     open_untrusted,
     open_untrusted_catalog,
+    recount_untrusted,
 )
 
 __all__ = [
@@ -63,6 +64,7 @@ __all__ = [
     "open_untrusted_catalog",
     "read_signed",
     "reads_of",
+    "recount_untrusted",
     "sign_heads",
     "tier_of",
     "weakest",

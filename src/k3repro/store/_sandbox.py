@@ -93,10 +93,10 @@ def _open(request: Mapping[str, Any]) -> tuple[duckdb.DuckDBPyConnection, list[A
     ]
     for artifact, (_, text) in zip(sound, documents, strict=True):
         artifact.adopt(text)
-    if request["single"] and sound:
+    if request["fill"] == "one" and sound:
         connection.execute(f"ATTACH {literal(request['paths'][0])} AS opened (READ_ONLY)")
         connection.execute("USE opened")
-    elif sound:
+    elif request["fill"] == "all" and sound:
         keep_documents(connection, documents)
         fill(connection, sound)
     for setting in _LOCKS:
