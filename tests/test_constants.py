@@ -57,6 +57,47 @@ def written(path: Path) -> Iterator[tuple[int, float]]:
             yield node.lineno, float(node.value)
 
 
+def sizes() -> set[tuple[float, str]]:
+    """Sizes that a publication prints, in cells and claims: (28, "GIB")."""
+    folder = ROOT / "artifacts" / "publications"
+    text = "".join(path.read_text() for path in folder.glob("*/*.toml"))
+    found = re.findall(r"([\d.]+) (GiB|GB|MiB|TiB)", text)
+    claims = "".join(path.read_text() for path in folder.glob("*/claims/*.toml"))
+    found += re.findall(r'printed = "([\d.]+)", unit = "(GiB|GB|MiB|TiB)', claims)
+    return {(float(number), unit.upper()) for number, unit in found if number.strip(".")}
+
+
+def sized(path: Path) -> Iterator[tuple[int, float, str]]:
+    """Numbers times a unit of memory: `28 * GIB`."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            sides = (node.left, node.right)
+            numbers = [
+                x.value for x in sides if isinstance(x, ast.Constant) and type(x.value) in (int, float)
+            ]
+            units = [x.id for x in sides if isinstance(x, ast.Name)]
+            if numbers and units:
+                yield node.lineno, float(numbers[0]), units[0].strip("_")
+
+
+def test_no_module_holds_a_printed_size() -> None:
+    known = sizes()
+    assert {(28.0, "GIB"), (16.0, "GIB"), (13.0, "GB")} <= known
+    found = [
+        f"{path.name}:{line}: {number:g} * {unit}"
+        for path in sorted((ROOT / "src" / "k3repro").rglob("*.py"))
+        for line, number, unit in sized(path)
+        if number > 1 and (number, unit) in known
+    ]
+    assert found == []
+
+
+def test_a_typed_size_would_be_found(tmp_path: Path) -> None:
+    path = tmp_path / "made.py"
+    path.write_text("OVERHEAD = 28 * GIB\n")
+    assert list(sized(path)) == [(1, 28.0, "GIB")]
+
+
 def constants(paths: Iterator[Path]) -> list[str]:
     known = printed() - set(SETTINGS)
     powers = {float(base**n) for base in (2, 10) for n in range(40)}

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
+from importlib.resources import files
 
 from k3repro.errors import InputError
 from k3repro.spec import Layout, Platform
 from k3repro.units import GIB
 
-OVERHEAD = 28 * GIB
-"""Activations, graph capture, reserve and fragmentation: about 28 GiB in the publication's Table 1."""
+_PUBLISHED = tomllib.loads(files("k3repro.spec").joinpath("data/published-terms.toml").read_text("utf-8"))[
+    "terms"
+]
 
-HEAP = 16 * GIB
-"""Communication heap: 16 GiB in the publication (6 to 8 GiB on the smaller platform)."""
+OVERHEAD: int = _PUBLISHED["overhead_bytes"][0]
+"""Activations, graph capture, reserve and fragmentation, in bytes per GPU, as published."""
+
+HEAP: int = _PUBLISHED["heap_bytes"][0]
+"""Communication heap in bytes per GPU, as published (the smaller platform's layouts have their own)."""
 
 LARGE_GPU = 70 * GIB
 """From here on vLLM takes its larger defaults of slots and tokens a step."""
