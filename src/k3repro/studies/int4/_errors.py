@@ -56,12 +56,17 @@ def block_errors(
 
 def merges(packed: Bytes, result: Int4Blocks) -> npt.NDArray[np.bool_]:
     """[blocks, 7]: magnitude codes k and k + 1 both occur in the block and got the same int4 magnitude."""
-    # [32, blocks], so that a reduction over a block runs along whole vectors
-    magnitude = np.ascontiguousarray(unpack_nibbles(packed).reshape(-1, BLOCK).T) & 7
-    code = np.ascontiguousarray(np.abs(result.codes.reshape(-1, BLOCK).astype(np.int8)).T)
-    nothing, beyond = np.int8(-1), np.int8(99)
-    most = np.stack([np.where(magnitude == k, code, nothing).max(axis=0) for k in range(8)], axis=1)
-    least = np.stack([np.where(magnitude == k, code, beyond).min(axis=0) for k in range(8)], axis=1)
+    # [32, blocks], so that a reduction over a block runs along whole vectors; bytes, so that they are short
+    magnitude = np.ascontiguousarray(unpack_nibbles(packed).reshape(-1, BLOCK).T.astype(np.uint8)) & 7
+    code = np.ascontiguousarray(np.abs(result.codes.reshape(-1, BLOCK).astype(np.int8)).T).view(np.uint8)
+    above, below = code + np.uint8(1), np.uint8(99) - code  # nought where the magnitude is not there
+    most, least = (
+        np.stack([((magnitude == k).view(np.uint8) * rank).max(axis=0) for k in range(8)], axis=1).astype(
+            np.int8
+        )
+        for rank in (above, below)
+    )
+    most, least = most - np.int8(1), np.int8(99) - least
     merged: npt.NDArray[np.bool_] = (most[:, :-1] >= least[:, 1:]) & (most[:, :-1] >= 0)
     return merged
 
