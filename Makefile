@@ -39,7 +39,7 @@ report: $(VENV)/.report
 	@echo "The report is at $(CURDIR)/site/build/index.html"
 
 test: $(VENV)/.test $(if $(findstring browser,$(K3_REQUIRE)),$(VENV)/.browser)
-	@$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 test-nightly: $(VENV)/.test $(if $(findstring browser,$(K3_REQUIRE)),$(VENV)/.browser)
 	@K3_NIGHTLY=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m nightly $(PYTEST_ARGS)

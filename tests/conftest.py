@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
 from hypothesis import settings
 
 pytest_plugins = ["not_run"]
@@ -15,3 +16,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # The same examples everywhere, and no deadline: two shared cores are slow at random.
 settings.register_profile("k3", derandomize=True, deadline=None, database=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "k3"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with a slow test first, so that no worker is left with one when the others are done."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)

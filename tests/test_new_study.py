@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(__file__).parents[1]
 STUDY = REPOSITORY / "tests" / "new_study"
 FILES = sorted(

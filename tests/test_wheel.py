@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 SHIPPED = ("notebooks", "pipelines", "site/queries", "site/figures")
 ENDINGS = {".ipynb", ".toml", ".sql", ".py"}

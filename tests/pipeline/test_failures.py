@@ -12,6 +12,8 @@ from pipeline_project import Project
 from k3repro.errors import PipelineError, StageFailed
 from k3repro.pipeline import PipelineResult, StageResult
 
+pytestmark = pytest.mark.slow
+
 # notebook -> what its one line must say
 FAILURES = {
     "error": "cell 3 of 4, line 3 `y = x / 0`: ZeroDivisionError: division by zero",

@@ -14,6 +14,8 @@ from pipeline_project import Project
 from k3repro.errors import PipelineError
 from k3repro.pipeline import Plan, explain
 
+pytestmark = pytest.mark.slow
+
 MEASURED = {
     "evidence": [{"kind": "build_info", "value": "vllm 0.32"}, {"kind": "metrics", "value": "vllm:x"}]
 }

@@ -21,6 +21,8 @@ from pipeline_project import Project
 from k3repro.pipeline import InlineExecutor, Plain, Row, Silent
 from k3repro.pipeline._interrupts import signal_kernels
 
+pytestmark = pytest.mark.slow
+
 
 def break_notebook(project: Project, name: str) -> None:
     notebook = project.notebook(name)

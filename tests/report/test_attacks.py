@@ -24,6 +24,8 @@ from k3repro.report._rebuild import _artifacts, differences
 from k3repro.report._search import INDEX, index_of
 from k3repro.store import Header, Store
 
+pytestmark = pytest.mark.slow
+
 PAGE = "wall-law.html"
 PROSE = "A wave of the longest replies takes"
 Attack = Callable[[Path, Path], None]

@@ -17,6 +17,8 @@ from k3repro.report._files import tree_digests
 from k3repro.report._names import load_grammar
 from k3repro.store import Store
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def copy(built: Path, tmp_path: Path) -> Path:

@@ -17,6 +17,8 @@ from k3repro.report._queries import load_queries
 from k3repro.report._sources import Sources
 from k3repro.store import Catalog, Finding, Store
 
+pytestmark = pytest.mark.slow
+
 
 class Checker:
     """One built page, checked again and again with something planted in it."""

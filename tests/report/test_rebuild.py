@@ -16,6 +16,8 @@ from k3repro.report import Site, audit_site, build_site
 from k3repro.report._rebuild import differences
 from k3repro.store import Store
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -27,6 +27,8 @@ from k3repro.sizing.grid import sizing_grid
 from k3repro.store import Artifact, Column, Schema, Store, Table, derivation
 from k3repro.workload import Workload
 
+pytestmark = pytest.mark.slow
+
 NODE = shutil.which("node")
 SCRIPT = REPOSITORY / "src" / "k3repro" / "report" / "assets" / "k3-sizing.js"
 HARNESS = """

@@ -16,6 +16,8 @@ from k3repro.studies.kimi_k3.relations import relations
 from k3repro.twin import platform, platform_sources
 from k3repro.twin.waves import Session, lognormal, replay, simulate_wave
 
+pytestmark = pytest.mark.slow
+
 PUBLICATIONS = Path(__file__).parents[2] / "artifacts" / "publications" / "kimi_k3"
 PRINTED = [PUBLICATIONS / f"amd-di-kimi-k3{part}.toml" for part in ("", "-memory")]
 
