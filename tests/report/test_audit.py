@@ -362,3 +362,19 @@ def test_a_second_process_finds_what_one_finds(
     assert sorted(map(str, helped.findings)) == sorted(map(str, alone.findings)) and alone.findings
     monkeypatch.setattr("k3repro.report._workers._START", "raise SystemExit(3)")
     assert sorted(map(str, audit_site(folder, alone=True).findings)) == sorted(map(str, alone.findings))
+
+
+def test_too_much_is_not_read(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes are looked at before contents: a page of endless tags, a large one, a folder of endless files."""
+    folder = Path(shutil.copytree(built, tmp_path / "site"))
+    page = folder / "journey.html"
+    honest = page.read_text("utf-8")
+    page.write_text(honest.replace("</article>", "<b></b>" * 100_000 + "</article>"), "utf-8")
+    assert any("150000 tags" in str(finding) for finding in audit_site(folder, alone=True))
+    page.write_text(honest.replace("</article>", "<!--" + "x" * 4_000_000 + "--></article>"), "utf-8")
+    (alone,) = audit_site(folder, alone=True).findings
+    assert "4000000 are the most" in str(alone)
+    page.write_text(honest, "utf-8")
+    monkeypatch.setattr("k3repro.report._audit._FILES", 10)
+    (alone,) = audit_site(folder, alone=True).findings
+    assert "files, and 10 are the most" in str(alone)

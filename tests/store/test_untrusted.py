@@ -175,3 +175,23 @@ def test_catalog_gives_the_same_rows_and_reports_bad_files(sealed: list[Artifact
                 with pytest.raises((InputError, ArtifactRefused)):
                     catalog.query(hostile.replace("requests", "osl_sweep_requests"))
         assert catalog.query("SELECT count(*) AS n FROM osl_sweep_requests") == [{"n": 8}]
+
+
+def test_work_is_bounded_in_processor_time(sealed: list[Artifact], monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long somebody would wait: what a small file decompresses to has no other bound."""
+    monkeypatch.setattr("k3repro.store._untrusted.CPU_S", 2.0)
+    endless = "SELECT count(*) AS n FROM range(1000000) a, range(1000000) b WHERE hash(a.range * b.range) = 1"
+    with open_untrusted(sealed[0].path, timeout_s=3600) as artifact:
+        with pytest.raises(ArtifactRefused, match="more memory or processor time than allowed"):
+            artifact.sql(endless)
+        assert len(artifact.rows("requests")) == len(sealed[0].rows("requests"))
+
+
+def test_a_reader_that_keeps_dying_gives_up(
+    sealed: list[Artifact], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [Path(shutil.copy(sealed[0].path, tmp_path / f"{i}.duckdb")) for i in range(5)]
+    died = "import sys; sys.stdin.readline(); print('{\"opening\": 0}', flush=True)"
+    monkeypatch.setattr("k3repro.store._untrusted._START", died)
+    with pytest.raises(ArtifactRefused, match="died on 3 files"):
+        open_untrusted_catalog(paths)

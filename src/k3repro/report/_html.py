@@ -7,11 +7,17 @@ from typing import Any
 import lxml.etree
 import lxml.html
 
-__all__ = ["fragment", "parse_page", "same_bytes", "shape", "without"]
+__all__ = ["MOST_TAGS", "fragment", "parse_page", "same_bytes", "shape", "without"]
+
+MOST_TAGS = 150_000
 
 
 def parse_page(data: bytes) -> tuple[Any, list[str]]:
     """The document of a page (UTF-8), and why a browser might see more of it than this tree holds."""
+    if data.count(b"<") > MOST_TAGS:
+        return lxml.html.document_fromstring(b"<html></html>"), [
+            f"more than {MOST_TAGS} tags, so it is not read"
+        ]
     parser = lxml.html.HTMLParser(encoding="utf-8")
     try:
         root = lxml.html.document_fromstring(data, parser=parser)

@@ -27,7 +27,7 @@ from k3repro.store._policy import EPOCH
 from k3repro.store._schema import Schema
 
 MAX_ROWS = 1_000_000
-ADDRESS_SPACE = 8 * 2**30
+ADDRESS_SPACE = 2 * 2**30
 _CONFIG: dict[str, Any] = {
     "threads": 1, "autoinstall_known_extensions": False, "autoload_known_extensions": False,
     "python_enable_replacements": False, "temp_directory": "", "allow_persistent_secrets": False,
@@ -45,6 +45,7 @@ def main() -> None:
         request = json.loads(line)
         try:
             if request["op"] == "open":
+                resource.setrlimit(resource.RLIMIT_CPU, (request["cpu_s"], request["cpu_s"]))
                 connection, answer = _open(request)
             else:
                 assert connection is not None

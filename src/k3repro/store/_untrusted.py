@@ -25,6 +25,10 @@ from k3repro.store._findings import Finding
 from k3repro.store._sandbox import decoded, encoded
 
 _GROUP = 32  # files that are looked at together
+_MOST_DEAD = 3  # files that may kill the reader before it gives up
+_MOST_ANSWER = 512_000_000  # bytes of one answer
+# Seconds of processor for all that a reader does: what small files decompress to has no other bound.
+CPU_S, CPU_S_PER_BYTE = 60.0, 1e-7
 _START = "import sys; sys.path.insert(0, sys.argv[1]); from k3repro.store._sandbox import main; main()"
 
 
@@ -44,6 +48,8 @@ class Reader:
     ) -> None:
         self._paths = [str(path.resolve()) for path in paths]
         self._open = {"op": "open", "fill": fill, "recount": recount, "memory_mb": memory_mb}
+        size = sum(path.stat().st_size for path in paths)
+        self._open["cpu_s"] = int(CPU_S + CPU_S_PER_BYTE * size)
         self._timeout_s = timeout_s
         self._process: subprocess.Popen[bytes] | None = None
         self._buffer = b""
@@ -87,6 +93,10 @@ class Reader:
                 if group > 1:  # once more file by file, so that it is known which one does it
                     group = 1
                     continue
+                if len(dead) == _MOST_DEAD:
+                    raise ArtifactRefused(
+                        f"the reader died on {_MOST_DEAD} files", fix="Leave them out."
+                    ) from None
                 what = f"the reader died on this file, or took too long {error}".rstrip()
                 dead[alive[error.opening]] = {"error": "ArtifactRefused", "what": what, "fix": ""}
 
@@ -116,7 +126,7 @@ class Reader:
             why = (
                 f"took longer than {self._timeout_s:g} s"
                 if isinstance(error, TimeoutError)
-                else "needed more memory than allowed"
+                else "needed more memory or processor time than allowed"
             )
             raise ArtifactRefused(
                 f"the query {why}", where="untrusted query", fix="Make it cheaper."
@@ -129,7 +139,7 @@ class Reader:
         process = self._process
         assert process is not None and process.stdout is not None
         handle = process.stdout.fileno()
-        chunks = [self._buffer]
+        chunks, size = [self._buffer], 0
         while b"\n" not in chunks[-1]:
             if not select.select([handle], [], [], max(0.0, deadline - time.monotonic()))[0]:
                 raise TimeoutError
@@ -137,6 +147,9 @@ class Reader:
             if not chunk:
                 raise EOFError
             chunks.append(chunk)
+            size += len(chunk)
+            if size > _MOST_ANSWER:
+                raise EOFError(f"it answers with more than {_MOST_ANSWER} bytes")
         line, _, self._buffer = b"".join(chunks).partition(b"\n")
         try:
             value: dict[str, Any] = json.loads(line)
