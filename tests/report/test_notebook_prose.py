@@ -1,4 +1,4 @@
-"""Prose of notebooks is gated before anything runs: else a number word fails the site much later."""
+"""Notebooks before anything runs: no number in prose, and which run a probe's notebook shows."""
 
 from __future__ import annotations
 
@@ -31,3 +31,11 @@ def test_the_prose_of_a_notebook_holds_no_number(path: Path) -> None:
 
 def test_a_number_in_prose_would_be_seen() -> None:
     assert set(numbers("Two ways, `3` codes, 74 ms, [see](table-4.html)")) == {"Two", "74"}
+
+
+@pytest.mark.parametrize("number", ["03", "06", "07", "08", "09", "10", "11", "12"])
+def test_a_probes_notebook_lists_the_runs_and_shows_one(number: str) -> None:
+    """Rows of two runs of one serve never stand in one table; 06 reads `best_run`, one run a serve."""
+    (path,) = (ROOT / "notebooks" / "kimi_k3").glob(f"{number}-*.ipynb")
+    source = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells)
+    assert "print(runs_text(" in source and ('{"seal": ' in source or number == "06")

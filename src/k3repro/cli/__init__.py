@@ -92,10 +92,11 @@ def main(argv: list[str] | None = None) -> None:
     try:
         _refuse_empty(arguments)
         code = root.main(args=arguments, prog_name="k3repro", standalone_mode=False)
-    except click.ClickException as error:
-        if as_json:
-            _as_object(UsageError(error.format_message()))
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        report(_of_click(error), as_json=as_json)
         sys.exit(error.exit_code)
     except click.Abort:
         click.echo("k3repro: interrupted", err=True)
@@ -107,6 +108,14 @@ def main(argv: list[str] | None = None) -> None:
         report(shown, as_json=as_json)
         sys.exit(shown.exit_code)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _of_click(error: click.ClickException) -> UsageError:
+    """What click says of an argument, as every other error is said."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    command = context.command_path if context else "k3repro"
+    said = " ".join(error.format_message().split()).rstrip(".")
+    return UsageError(said, fix=f"See {command} --help.")
 
 
 def _refuse_empty(arguments: list[str]) -> None:
