@@ -366,7 +366,8 @@ def _measured(store: Store, ledger: Ledger) -> list[Artifact]:
     """Measured artifacts that a binding's query cites; simulated ones never settle a verdict."""
     bindings = [binding for claim in ledger.claims.values() for binding in claim.bindings]
     names = {binding.artifact.partition("@")[0] for binding in bindings}
-    found = [a for a in store.artifacts() if a.name in names and "measured" in (a.tier, a.basis)]
+    named = {artifact.seal for name in names for artifact in store.artifacts(name)}  # the ledger knows names
+    found = [a for a in store.artifacts() if a.seal in named and "measured" in (a.tier, a.basis)]
     source = _Sealed(found)
     cited = {seal for binding in bindings for seal in _cited(source, binding.query)} if found else set()
     return [artifact for artifact in found if artifact.seal in cited]
