@@ -72,6 +72,15 @@ TOLD = (
     "```\nSuccessful requests: 100\nTotal generated tokens: 50000\nMean TTFT (ms): 1000.00\n"
     "Mean TPOT (ms): 20.00\nMean E2EL (ms): {}\n```\n"
 )
+PAIRED = (
+    "| c | baseline req/s | static req/s | {} |\n|---|---|---|---|\n| 3 | 36.398 | 36.809 | +1.26% |\n"
+    "| 6 | 69.604 | 69.337 | -0.39% |\n| 12 | 118.453 | 116.789 | -1.42% |\n"
+    "| 24 | 177.795 | 180.382 | +1.49% |\n| 48 | 200.867 | 211.556 | +5.34% |\n"
+)
+BUCKETS = (
+    "All {} buckets below share one clock.\n\n| Bucket | TFLOPS |\n|---|---|\n| attention | 447 |\n"
+    "| rest | 463 |\n| {} | 461 |\n"
+)
 CASES = [
     ("from-to", "TPOT fell from 40 ms to 22 ms, a {} reduction.", "45%", "55%"),
     ("from-to", "TTFT dropped from 2.1 s to 1.3 s ({} lower).", "38%", "62%"),
@@ -121,6 +130,9 @@ CASES = [
     ("formula", "The size is `cc/8 + 128` ({} at cc=4096, 768 at cc=5120).", "640", "660"),
     ("formula", "With ISL/OSL = 8192/1024 we set `--max-tokens {}`, i.e. 2× ISL.", "16384", "16584"),
     ("fact", "Kimi K3 is a {} parameter model.", "2.8T", "2T"),
+    ("fact", "MI355X ({} memory) holds more.", "288GB", "256GB"),
+    ("fact", "gpt-oss-120b has {} active parameters.", "5.1B", "4.1B"),
+    ("count", BUCKETS.replace("{}", "total").replace("total", "{}", 1), "two", "four"),
     ("fact", "Each MI300X ({} GB HBM) holds a part.", "192", "129"),
     ("headline", "---\ntitle: {} higher throughput\n---\n\nTP plateaus "
                  "at 1,863 tok/s/GPU and DCP reaches 6,091 tok/s/GPU.\n", "3×", "5×"),
@@ -252,6 +264,20 @@ SILENT = [
     "| 8 | 0.274 | 0.271 | 100% |\n",
     "| Model | lr sched | train time (s/iter) | im/gpu |\n|---|---|---|---|\n| a | 1x | 0.7007 | 1 |\n"
     "| b | 1x | 0.7562 | 1 |\n| c | 1x | 0.9000 | 2 |\n",
+    # changes of pairs of runs that a table averages
+    PAIRED.format("paired change"),
+    PAIRED.format("Change (mean of ratios)"),
+    PAIRED.format("per-run improvement"),
+    PAIRED.format("median over pairs, gain"),
+    # the embedding left out of active parameters; memory as the driver shows it
+    "gpt-oss-120b has 117B parameters with 5.1B active parameters.",
+    "gpt-oss-120b activates 5.1B parameters per token.",
+    "B300 (275GB) runs with tp=4. B300 (268 GB memory) too.",
+    "Each B300 (275 GB HBM) holds a half; an H200 (140GB VRAM) does not.",
+    # a total counted with the others
+    BUCKETS.format("three", "total"),
+    BUCKETS.format("three", "overall"),
+    BUCKETS.format("two", "total"),
     # decimal commas of one output in a document with points
     "It takes 0.25 ms and 12.50 ms. The log says 0,03 ms per token, 29392,21 tokens per second.",
 ]

@@ -4,8 +4,10 @@ Precondition: the line's label says so (speedup, change, ratio, improvement, ove
 factors or signed percentages, and two other lines of one unit give it. Where just two lines could, their
 pairing is by structure, but one cell at least must fit unless there is just one; where more could, at least
 half of the cells must fit one pairing, and two of them. Lines of settings are no operands; `vs NAME` takes
-the line of that name, and none where NAME is a row of a column's table or stands nowhere. A line with a
-baseline cell is the next detector's unless its cells fit two others.
+the line of that name, and none where NAME is a row of a column's table or stands nowhere. A label that
+speaks of pairs or runs (`paired change`, `mean of ratios`) is of numbers that the table lacks. A change of
+the baseline against the other has the sign that is printed. A line with a baseline cell is the next
+detector's unless its cells fit two others.
 """
 
 from __future__ import annotations
@@ -55,6 +57,10 @@ _QUALITY = re.compile(
 _AGAINST = re.compile(
     r"(?i)\b(?:vs\.?|versus|over|relative to|against|compared (?:to|with))\s+(?:the\s)?"
     r"(?P<name>[^\W_][\w+./-]*)"
+)
+_UNSEEN = re.compile(
+    r"(?i)\bpair(?:ed|wise)\b|\bmatched\b|\b(?:mean|median|average|avg|geomean)\.? (?:of|over|across)\b|"
+    r"\bper[- ](?:run|pair|seed|trial|request|prompt|query|sample|task)\b"
 )
 _ANY_BASE = re.compile(
     r"(?i)(?:baseline|base|before|previous|prior|original|old|default|reference|ref|naive|first|left|stock|"
@@ -124,7 +130,7 @@ def detect(context: Context) -> Iterator[Relation]:
 
 def derived(line: Line) -> bool:
     """Whether a line's cells can be ratios or changes of others."""
-    if len(line.cells) < 1:
+    if len(line.cells) < 1 or _UNSEEN.search(line.label):
         return False
     units = {n.unit for n in line.cells.values()}
     signed = any(n.signed for n in line.cells.values())
@@ -255,12 +261,22 @@ def _fits(line: Line, a: Line, b: Line) -> Iterator[Fit]:
     for way in WAYS:
         if not shared or not all(unit_allows(way, line.cells[i], a.cells[i]) for i in shared):
             continue
+        if way.shape == "a / b - 1" and _ANY_BASE.match(a.label) and _contrary(line, a, b, shared):
+            continue
         closenesses: dict[int, int] = {}
         for i in shared:
             closenesses[i] = closeness(line.cells[i], way.formula(a.cells[i].span, b.cells[i].span), way)
         good, near, bad = (tuple(i for i in shared if closenesses[i] == level) for level in (2, 1, 0))
         if good or near or len(shared) == 1:
             yield Fit(a, b, way, good, near, bad)
+
+
+def _contrary(line: Line, a: Line, b: Line, shared: Sequence[int]) -> bool:
+    """Whether a printed sign is not that of `a / b - 1`."""
+    return any(
+        line.cells[i].signed and line.cells[i].value * (a.cells[i].value - b.cells[i].value) < 0
+        for i in shared
+    )
 
 
 def _void(a: Printed, b: Printed) -> bool:

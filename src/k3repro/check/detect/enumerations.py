@@ -2,9 +2,9 @@
 
 Precondition: the count is a word (beside a table also a number) up to twenty of a plural noun, without
 `the`, `these`, `both`, `of` or a hedge; it is the last count of its sentence, the sentence ends in a colon,
-and the list follows at once. For a table, its first header is the singular of the counted noun and no row
-is an aggregate. An item or a row that stands for several (`6-7`, `4 to 8`) makes the count unknown, and so
-does a list that is off by two or more.
+and the list follows at once. For a table, its first header is the singular of the counted noun; rows of
+totals are not counted, unless only with them the count is right. An item or a row that stands for several
+(`6-7`, `4 to 8`) makes the count unknown, and so does a list that is off by two or more.
 """
 
 from __future__ import annotations
@@ -230,6 +230,8 @@ def _rows(context: Context, sentence: Sentence, number: Printed, noun: str) -> R
         if row[0].text.strip() and not _ROW_AGGREGATE.search(row[0].text)
     ]
     rows = len(dict.fromkeys(labels))
+    if rows < number.value == sum(bool(row[0].text.strip()) for row in tables[0].body):
+        return None
     far = abs(Fraction(rows) - number.value) > max(3, rows // 2) and not re.search(
         r"\bTable \d", sentence.text
     )

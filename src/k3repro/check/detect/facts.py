@@ -4,7 +4,9 @@ bandwidth, peak.
 Precondition: the sentence (for a cell: the header of its column) names exactly one known model, with its
 size where the model has one in its name, or one known GPU right before the bracket that holds its size; the
 number's own words say which fact it is, and of several totals none is judged.
-Rounding and 4 % are allowed, because sources count embeddings and draft layers differently.
+Rounding and 4 % are allowed, because sources count draft layers differently; active parameters are counted
+with or without the embedding, of which a token reads one row; a GPU's memory is what its data sheet says or
+up to 7 % less, which is what its driver offers.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from k3repro.spec import Model, Platform, models, platforms
 __all__ = ["detect", "model_in", "parameters_of"]
 
 _SLACK = Fraction(1, 25)
+_OFFERED = Fraction(93, 100)  # of what the data sheet says is offered: 275,040 MiB on B300 is called 275 GB
 _MODELISH = re.compile(
     r"\b(?:DeepSeek|Qwen|Kimi|GLM|Llama|gpt-oss|GPT|Mixtral|Mistral|"
     r"MiniMax|Gemma|Nemotron|Claude|Gemini|Grok)[\w .-]{0,3}[\w.-]*",
@@ -123,7 +126,9 @@ def _of_model(sentence: Sentence, model: Model) -> Iterator[Relation]:
         if kind and (number.unit != "parameter" or (kind == "total" and kinds.count("total") > 1)):
             continue
         if kind:
-            yield from _fact(number, model.title, f"{kind} parameters", _counts(model.name)[kind])
+            true = _counts(model.name)[kind]
+            unread = model.vocab_size * model.hidden_size if kind == "active" else 0
+            yield from _fact(number, model.title, f"{kind} parameters", true, low=true - unread)
         elif number.unit == "expert" and model.moe and re.search("routed", number.qualifier):
             yield from _fact(number, model.title, "routed experts", model.moe.experts, exact=True)
         elif (
@@ -146,13 +151,17 @@ def _of_model(sentence: Sentence, model: Model) -> Iterator[Relation]:
             yield from _fact(replace(number, hedge=""), model.title, "tokens of context", model.max_positions)
 
 
-def _fact(number: Printed, name: str, what: str, true: float, *, exact: bool = False) -> Iterator[Relation]:
+def _fact(
+    number: Printed, name: str, what: str, true: float, *, low: float | None = None, exact: bool = False
+) -> Iterator[Relation]:
+    """One number against what is true; from `low` on where sources count differently."""
     if not true or number.hedge in ("at-most", "over", "at-least", "within"):
         return
     value = Fraction(true) / number.measure.factor if number.unit == "%" else Fraction(true)
+    least = value if low is None else value * Fraction(low) / Fraction(true)
     slack = Fraction(0) if exact else value * _SLACK
     says = f"{show(number)} as {what} of {name}"
-    reckoning = Reckoning(f"spec: {float(value):,.6g}", Span(value - slack, value + slack))
+    reckoning = Reckoning(f"spec: {float(value):,.6g}", Span(least - slack, value + slack))
     relation = relate("fact", number, (), [reckoning], says, claimed=number.wide)
     if relation is not None:
         yield relation
@@ -181,7 +190,7 @@ def _gpu_facts(sentence: Sentence, platform: Platform, inside: list[Printed]) ->
             true = Fraction(platform.nominal_hbm_gb)
             factor = number.measure.factor
             says = f"{show(number)} as memory of {platform.title}"
-            low, high = true * 10**9 * Fraction(97, 100), true * 2**30
+            low, high = true * 10**9 * _OFFERED, true * 2**30
             relation = relate(
                 "fact", number, (), [Reckoning(f"spec: {platform.nominal_hbm_gb} GB", Span(low, high))], says
             )
