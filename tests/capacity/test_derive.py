@@ -92,6 +92,15 @@ def test_readings_of_the_publication(store: Store, sealed: Mapping[str, Artifact
     assert check.basis == "published"
 
 
+def test_several_processes_recompute_what_one_does(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [a for a in store.artifacts() if a.kind == "derivation"]
+    monkeypatch.setattr("k3repro.store._verify.MANY_DERIVATIONS", 1)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    assert store.recompute() == []
+    monkeypatch.setattr("k3repro.store._verify._recomputed", lambda *_: pytest.fail("in this process"))
+    assert store.recompute() == []
+
+
 def test_prefill_laws_are_judged_and_none_is_good(store: Store, sealed: Mapping[str, Artifact]) -> None:
     fits = store.derive(
         prefill_laws, [sealed["earlier-report"], sealed["published-decode"]], subject="printed"

@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
     from k3repro.store._store import Store
 
 _GROUP = 32
+MANY_DERIVATIONS = 20  # from here on processes are worth their start
+_STORES: dict[Path, Store] = {}  # of a process that recomputes
 _MIRRORED = ("data", "name", "subject", "tier", "basis", "run_id", "clock", "inputs", "rows")
 
 
@@ -91,7 +96,7 @@ def _file(store: Store, entry: Entry) -> Path:
 
 
 def _ledger_findings(store: Store) -> Iterator[Finding]:
-    folder = store.ledger.folder
+    folder, entries = store.ledger.folder, store.ledger.entries()
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         where = f"ledger/{path.name}"
         if path.suffix != ".json":
@@ -106,7 +111,7 @@ def _ledger_findings(store: Store) -> Iterator[Finding]:
             yield Finding(
                 "ledger-changed", where, "the entry's bytes do not give its name", "Restore it from git."
             )
-        elif path.stem not in store.ledger.entries():
+        elif path.stem not in entries:
             yield Finding("ledger-unreadable", where, "not a ledger entry", "Restore it from git.")
     entries = store.ledger.entries()
     for entry in entries.values():
@@ -253,14 +258,24 @@ def _tier_findings(store: Store, document: Mapping[str, Any]) -> Iterator[str]:
 
 def recompute_store(store: Store, packages: Sequence[str] | None = None) -> list[Finding]:
     """Run every current derivation again. Findings: rows that differ, and derivations that cannot be run."""
-    findings = []
-    for artifact in store.artifacts():
-        if artifact.kind != "derivation":
-            continue
-        finding = _recomputed(store, artifact, packages)
-        if finding is not None:
-            findings.append(finding)
-    return findings
+    derived = [artifact for artifact in store.artifacts() if artifact.kind == "derivation"]
+    cores = os.cpu_count() or 1
+    if len(derived) < MANY_DERIVATIONS or cores < 2:
+        found = [_recomputed(store, artifact, packages) for artifact in derived]
+    else:
+        with ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as executor:
+            work = [(store.root, artifact.seal, packages) for artifact in derived]
+            found = list(executor.map(_recomputed_elsewhere, work))
+    return [finding for finding in found if finding is not None]
+
+
+def _recomputed_elsewhere(work: tuple[Path, str, Sequence[str] | None]) -> Finding | None:
+    """The same in a process of its own, for an artifact by its seal."""
+    from k3repro.store._store import Store
+
+    root, seal, packages = work
+    store = _STORES.setdefault(root, Store(root))
+    return _recomputed(store, store.find(seal), packages)
 
 
 def _recomputed(store: Store, artifact: Artifact, packages: Sequence[str] | None) -> Finding | None:
