@@ -8,6 +8,7 @@ from importlib import resources
 import altair as alt
 
 from k3repro.report._dress import COLOURS, DARK, dress, palette_css
+from k3repro.report._figures import own_ids
 from k3repro.report._queries import parse_query
 
 QUERY = parse_query(
@@ -63,3 +64,12 @@ def test_every_colour_has_a_counterpart_on_dark_pages() -> None:
     )
     assert set(theme["range"]["category"]) | set(COLOURS.values()) <= set(DARK)
     assert palette_css().count("fill:") == palette_css().count("stroke:") == len(DARK)
+
+
+def test_what_was_drawn_before_changes_no_drawing() -> None:
+    first, later = (
+        f'<clipPath id="clip{number}"/><g clip-path="url(#clip{number})"/><clipPath id="clip{number + 1}"/>'
+        for number in (1, 9)
+    )
+    assert own_ids(first, "a1b2") == own_ids(later, "a1b2")
+    assert own_ids(first, "a1b2").count("a1b2-clip0") == 2 and "a1b2-clip1" in own_ids(first, "a1b2")

@@ -46,7 +46,7 @@ _SLIM = re.compile(
     r'|y2="0"|font-family="system-ui, sans-serif"|stroke-dasharray="1,0"|transform="translate\(0,0\)")'
 )
 _FONT = "system-ui, sans-serif"  # of the theme; said once, on the drawing
-# Clips and gradients are named by number: the same in every drawing of a page, so each drawing marks its own.
+# Clips and gradients are numbered on from drawing to drawing, so each drawing numbers its own.
 _IDS = re.compile(r'( id="|url\(#)((?:clip|gradient)[^")]*)')
 _UNPAINTED = re.compile(r'<path class="(?:background|foreground)" d="[^"]*"(?: display="none")?/>')
 
@@ -216,15 +216,26 @@ def svg_of(spec: dict[str, Any]) -> str:
         try:
             svg = slim(vl_convert.vegalite_to_svg(drawn, vl_version=VEGA_LITE, allowed_base_urls=[]))
             said = {"role": "img", "aria-label": spec["description"], "font-family": _FONT}
-            svg = _IDS.sub(rf"\g<1>{sha256(canonical_json(drawn))[:8]}-\g<2>", svg)
+            svg = own_ids(svg, sha256(canonical_json(drawn))[:8])
             svg = svg.replace("<svg ", f"<svg{attributes(said)} ", 1)
         except ValueError as error:
             first = str(error).splitlines()[0]
             raise GateFailed(f"the chart does not compile: {first}", where="figure") from None
         return svg
 
-    version = [_SLIM.pattern, _IDS.pattern, VEGA_LITE, metadata.version("vl-convert-python")]
+    version = [_SLIM.pattern, _IDS.pattern, "by order", VEGA_LITE, metadata.version("vl-convert-python")]
     return _DRAWINGS.get(sha256(canonical_json([*version, drawn])), make)
+
+
+def own_ids(svg: str, mark: str) -> str:
+    """The drawing with clips and gradients numbered as they appear in it, whatever was drawn before."""
+    names: dict[str, str] = {}
+
+    def named(match: re.Match[str]) -> str:
+        name = names.setdefault(match.group(2), f"{mark}-{match.group(2).rstrip('0123456789')}{len(names)}")
+        return match.group(1) + name
+
+    return _IDS.sub(named, svg)
 
 
 def slim(svg: str) -> str:
