@@ -45,6 +45,17 @@ def test_public_names_are_sorted_and_there():
     assert all(hasattr(claims, name) for name in claims.__all__)
 
 
+def test_digits_of_addresses_are_skipped_in_a_draft():
+    text = (
+        "---\nimage: /assets/figures/2026-08-06-post/chart-25k.png\n---\n# A\n\nSee "
+        "[it](https://x.org/blog/2026-04-21-b) "
+        "at 25 ms.\n"
+    )
+    draft = draft_ledger("post", source_from_text(text))
+    claims = read_ledger_text(draft.toml).claims
+    assert [c.printed for c in claims.values()] == ["25"] and draft.skipped == draft.numerals - 1
+
+
 def test_a_draft_parses_covers_everything_and_says_what_it_missed():
     source = source_from_text(POST)
     draft = draft_ledger("post", source)
@@ -56,7 +67,7 @@ def test_a_draft_parses_covers_everything_and_says_what_it_missed():
     assert by_print["74"].unit.name == "ms/token" and by_print["3.1x"].unit.name == "x"
     assert by_print["2%"].unit.name == "%" and by_print["2%"].hedge == "within"
     assert by_print["51"].unit.name == "tokens/s" and by_print["4"].unit.name == ""
-    assert draft.references == 1 and draft.in_tables == 2 and draft.unplaced == 1
+    assert draft.skipped == 1 and draft.in_tables == 2 and draft.unplaced == 1
     assert not any(claim.relations for claim in ledger.claims.values())
 
 

@@ -42,9 +42,10 @@ def lines(checked: Checked, *, quiet: bool = False) -> Iterator[str]:
 
 def _summary(checked: Checked) -> str:
     tally = checked.counts
-    tested = (
-        f"{tally['equalities']} relations and {tally['bounds']} bounds tested in {tally['numbers']} numbers"
-    )
+    if not tally["relations"]:
+        return f"{checked.document.path}: no relation recognised among {tally['numbers']} numbers."
+    bounds = f" ({tally['bounds']} of them bounds)" if tally["bounds"] else ""
+    tested = f"{tally['relations']} relations tested{bounds} among {tally['numbers']} numbers"
     hidden = f", {tally['suppressed']} suppressed" if tally["suppressed"] else ""
     return f"{checked.document.path}: {tested}: {tally['holds']} hold, {tally['differs']} differ{hidden}."
 
@@ -94,11 +95,11 @@ def _short(value: float) -> str:
 
 
 def fix_of(relation: Relation) -> str:
-    """What the claim would have to print, at its own last place; empty where the arithmetic leaves it
-    open.
+    """What the claim would have to print, at its own last place; empty where the arithmetic leaves it open
+    and for a fact, whose formula says it.
     """
     claim, span = relation.claim, relation.reckoning.derived
-    if relation.verdict == "holds" or not span.finite or claim.word:
+    if relation.verdict == "holds" or not span.finite or claim.word or relation.detector == "fact":
         return ""
     scale = claim.ulp if claim.ulp else Fraction(1)
     middle = (Fraction(span.low) + Fraction(span.high)) / 2 / claim.measure.factor

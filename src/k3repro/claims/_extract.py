@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from keyword import iskeyword
@@ -29,6 +31,13 @@ _UNIT_WORDS = {
 _REFERENCE = re.compile(
     r"(?i)\b(figure|fig\.|table|section|chapter|eq\.|equation|appendix|issue|pr)\s*#?$|[#§]$|arxiv:$"
 )
+_ADDRESS = re.compile(
+    r"\]\([^()\s]*|https?://[^\s<>\"'`)]+|(?<![\w.])/?(?:[\w.@+-]+/){2,}[\w.@+-]*\.[a-z]{2,4}\b"
+)
+_RULES = {
+    "reference": "the number of a figure, table, section or issue",
+    "address": "a digit of an address or a path, which no reader sees as a number",
+}
 _NOT_UNITS = {
     "to",
     "and",
@@ -58,12 +67,12 @@ class Draft:
     in_tables: int
     with_unit: int
     with_hedge: int
-    references: int
+    skipped: int
 
     @property
     def unplaced(self) -> int:
         """Numerals for which no unit was found."""
-        return self.numerals - self.references - self.with_unit
+        return self.numerals - self.skipped - self.with_unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +87,13 @@ class Known:
 def draft_ledger(name: str, source: Source, known: Mapping[str, Known] | None = None) -> Draft:
     """A draft for `k3repro audit claims`: it parses and covers every numeral; `known` is by place."""
     heads = {(c.table, c.column): c.text for c in source.cells if c.row == 0}
-    entries = [_Entry.of(item, heads, (known or {}).get(item.place)) for item in source.located]
-    references = sum(entry.reference for entry in entries)
-    with_unit = sum(bool(entry.unit) for entry in entries if not entry.reference)
+    addresses = [match.span() for match in _ADDRESS.finditer(source.text)]
+    entries = [
+        _Entry.of(item, heads, (known or {}).get(item.place), _inside(item.numeral.start, addresses))
+        for item in source.located
+    ]
+    skipped = Counter(entry.skip for entry in entries if entry.skip)
+    with_unit = sum(bool(entry.unit) for entry in entries if not entry.skip)
     with_hedge = sum(bool(entry.hedge) for entry in entries)
     in_tables = sum("/t" in entry.item.place for entry in entries)
     lines = [
@@ -95,12 +108,12 @@ def draft_ledger(name: str, source: Source, known: Mapping[str, Known] | None = 
         f"sha256 = {_toml(source.sha256)}",
         "",
     ]
-    if references:
+    for rule, count in sorted(skipped.items()):
         lines += [
             "[[rule]]",
-            'id = "reference"',
-            'reason = "the number of a figure, table, section or issue"',
-            f"count = {references}",
+            f"id = {_toml(rule)}",
+            f"reason = {_toml(_RULES[rule])}",
+            f"count = {count}",
             "",
         ]
     for section, group in groupby(entries, key=lambda entry: entry.section):
@@ -112,7 +125,7 @@ def draft_ledger(name: str, source: Source, known: Mapping[str, Known] | None = 
             "]",
             "",
         ]
-    return Draft("\n".join(lines), len(entries), in_tables, with_unit, with_hedge, references)
+    return Draft("\n".join(lines), len(entries), in_tables, with_unit, with_hedge, skipped.total())
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +133,20 @@ class _Entry:
     item: Located
     unit: str
     hedge: str
-    reference: bool
+    skip: str
     follows: str = ""
 
     @classmethod
-    def of(cls, item: Located, heads: Mapping[tuple[str, int], str], known: Known | None) -> _Entry:
+    def of(
+        cls, item: Located, heads: Mapping[tuple[str, int], str], known: Known | None, address: bool
+    ) -> _Entry:
         if known is not None:
-            return cls(item, known.unit, known.hedge, False, known.follows)
+            return cls(item, known.unit, known.hedge, "", known.follows)
+        if address:
+            return cls(item, "", "", "address")
         unit = _unit(item.numeral.suffix, item.following) or _head_unit(item.place, heads)
-        return cls(item, unit, _hedge(item.before), bool(_REFERENCE.search(item.before.rstrip())))
+        skip = "reference" if _REFERENCE.search(item.before.rstrip()) else ""
+        return cls(item, unit, _hedge(item.before), skip)
 
     @property
     def section(self) -> str:
@@ -138,8 +156,8 @@ class _Entry:
     def line(self) -> str:
         number = self.item.place.partition("#")[2]
         pairs: list[tuple[str, str]] = [("n", number)]
-        if self.reference:
-            pairs += [("printed", _toml(self.item.token)), ("skip", '"reference"')]
+        if self.skip:
+            pairs += [("printed", _toml(self.item.token)), ("skip", _toml(self.skip))]
         else:
             pairs += [("id", _toml(identity_of(self.item.place))), ("printed", _toml(self.item.token))]
             pairs += [
@@ -147,6 +165,12 @@ class _Entry:
             ]
             pairs += [("from", f"[{_toml(self.follows)}]")] if self.follows else []
         return "{ " + ", ".join(f"{key} = {value}" for key, value in pairs) + " }"
+
+
+def _inside(at: int, spans: Sequence[tuple[int, int]]) -> bool:
+    """Whether an offset lies in one of the sorted, disjoint spans."""
+    after = bisect_right(spans, at, key=lambda span: span[0])
+    return after > 0 and at < spans[after - 1][1]
 
 
 def identity_of(place: str) -> str:

@@ -52,9 +52,13 @@ def check_command(
     Exit 0: relations were tested and none failed; 1: some differ; 4: nothing to test; 2: a file cannot be
     read.
 
-    \b k3repro audit check post.md k3repro audit check posts/ --quiet --sarif check.sarif k3repro audit
-    check report.pdf --json k3repro audit check post.md --html checked.html k3repro audit check post.md
-    --explain from-to-3fa2c1 k3repro audit check --url https://example.org/post.html
+    \b
+    k3repro audit check post.md
+    k3repro audit check posts/ --quiet --sarif check.sarif
+    k3repro audit check report.pdf --json
+    k3repro audit check post.md --html checked.html
+    k3repro audit check post.md --explain from-to-3fa2c1
+    k3repro audit check --url https://example.org/post.html
     """
     from k3repro import check
 

@@ -157,7 +157,7 @@ def extract_command(
         "in_tables": draft.in_tables,
         "with_unit": draft.with_unit,
         "with_hedge": draft.with_hedge,
-        "references": draft.references,
+        "skipped": draft.skipped,
         "without_unit": draft.unplaced,
         "with_relation": sum(bool(entry.follows) for entry in known.values()),
     }
