@@ -1,9 +1,11 @@
-"""A quantity with its own comparison in brackets, and a percentage of another quantity.
+"""A quantity with its own comparison in brackets, a percentage of another, and two within a percentage.
 
 Precondition of `A 216 ms, B 263 ms (22% slower)`: the bracket stands right behind its number and holds a
 factor or percentage with a word of comparison; the base is the first number of that unit in the sentence,
 and the others each have such a bracket; no other metric is named between them. Of `49.5 GB/s (99% of the 50
-GB/s line rate)`: the percentage stands between its two quantities, joined by `of`.
+GB/s line rate)`: the percentage stands between its two quantities, joined by `of`. Of `within 2% of each
+other, at 4,318 against 4,420`: the pair follows at once; bare numbers are joined by `against` or `vs`, have
+three digits and are within a half of each other, so that they are no settings.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from k3repro.check._lexer import Printed
 from k3repro.check._relation import Reckoning, Relation, relate
 from k3repro.check._text import MEASURED, Context, Sentence, metric_of, metrics_in, show
 from k3repro.check.detect.changes import Pair, judge_change
+from k3repro.printed import Span
 
 __all__ = ["detect"]
 
@@ -32,12 +35,19 @@ _NEXT_TO = re.compile(
     r"is,? |which is |about |roughly |nearly |just )?[~≈]?\s?$"
 )
 _OF = re.compile(r"^\sof\s(?:the |its |a |our )?(?:\w+[ -]){0,3}?[~≈]?$")
+_ONE = Span.point(1)
+_BARE = 100
+_EACH = re.compile(
+    r"\s(?:of|from) (?:each other|one another)\b[^.;\d]{0,50}?(?:\bat|[(:,—–]|\bwith)\s?[~≈]?\s?"
+)
+_JOINS = re.compile(r",?\s(?:against|vs\.?|versus|and|compared (?:to|with))\s[~≈]?(?:[A-Za-z]+'s\s)?")
 
 
 def detect(context: Context) -> Iterator[Relation]:
     for sentence in context.sentences:
         yield from _annotated(sentence)
         yield from _shares(sentence)
+        yield from _close(sentence)
 
 
 def _annotated(sentence: Sentence) -> Iterator[Relation]:
@@ -104,5 +114,28 @@ def _shares(sentence: Sentence) -> Iterator[Relation]:
         relation = relate(
             "percent-of", share, (a, b), [Reckoning(f"{show(a)} / {show(b)}", a.span / b.span)], says
         )
+        if relation is not None:
+            yield relation
+
+
+def _close(sentence: Sentence) -> Iterator[Relation]:
+    """Two quantities said to be within a percentage of each other."""
+    for share, a, b in zip(sentence.numbers, sentence.numbers[1:], sentence.numbers[2:], strict=False):
+        if share.unit != "%" or share.hedge != "within" or not a.same_unit(b) or a.value <= 0 or b.value <= 0:
+            continue
+        if not _EACH.fullmatch(sentence.between(share, a)) or not _JOINS.fullmatch(sentence.between(a, b)):
+            continue
+        small, big = sorted((a, b), key=lambda n: n.value)
+        bare = metric_of(a) not in MEASURED
+        if bare and (
+            small.value < _BARE or big.value * 2 > small.value * 3 or " and " in sentence.between(a, b)
+        ):
+            continue
+        apart = [
+            Reckoning(f"{show(big)} / {show(small)} - 1", big.span / small.span - _ONE),
+            Reckoning(f"1 - {show(small)} / {show(big)}", _ONE - small.span / big.span),
+        ]
+        says = f"{show(a)} and {show(b)} are within {share.text}"
+        relation = relate("percent-of", share, (a, b), apart, says, claimed=share.span, bound=True)
         if relation is not None:
             yield relation
