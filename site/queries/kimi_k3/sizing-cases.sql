@@ -6,14 +6,15 @@
 -- column simulated: {label = "simulated, 2P2D", format = ".3g"}
 -- column unit: {label = "unit"}
 -- column nodes: {label = "nodes to keep the limit"}
--- column ttft_s_p95: {label = "first token, p95", unit = "s", format = ".3g"}
+-- column ttft_s_p95: {label = "first token, p95", unit = "s", format = ".3g", n = "requests"}
 -- column shape: {label = "prefill and decode nodes", more = true}
--- column tpot_ms_p95: {label = "per output token, p95", unit = "ms", format = ".3g", more = true}
+-- column tpot_ms_p95: {label = "per output token, p95", unit = "ms", format = ".3g", n = "requests", more = true}
 -- column ttft: {label = "limit on the first token"}
+-- column requests: {label = "requests counted", more = true}
 -- column verdict: {label = "answer"}
 -- column why: {label = "why", more = true}
 -- column command: {label = "the same from a shell", kind = "code", more = true}
 -- empty: the cases have not been simulated
 SELECT seal, "case", upper(platform) AS platform, printed_quantity, printed, simulated, printed_unit AS unit, nodes, ttft, ttft_s_p95,
-  shape, tpot_ms_p95, verdict, why, command
+  shape, tpot_ms_p95, requests, verdict, why, command
 FROM sizing_cases_cases WHERE ttft <> '' ORDER BY position, sizing_cases_cases.platform

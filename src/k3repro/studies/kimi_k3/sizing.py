@@ -83,6 +83,7 @@ class Answered(Row, table="cases", key=("case", "platform", "ttft")):
     nodes: int | None
     shape: Annotated[str | None, Col(doc="prefill and decode nodes")]
     max_num_seqs: Annotated[int | None, Col(doc="slots a lane")]
+    requests: Annotated[int | None, Col(doc="requests that the percentiles count")]
     ttft_s_p95: Annotated[float | None, Col("s", "simulated")]
     tpot_ms_p95: Annotated[float | None, Col("ms", "simulated")]
     e2e_s_p95: Annotated[float | None, Col("s", "simulated")]
@@ -137,8 +138,8 @@ def _row(
         printed_quantity=cell.get("quantity"), printed=cell.get("printed"),
         printed_unit=cell.get("unit"), simulated=cell.get("simulated"), verdict=given.verdict,
         nodes=data["nodes"], shape=choice.get("shape"), max_num_seqs=choice.get("max_num_seqs"),
-        ttft_s_p95=choice.get("ttft_s_p95"), tpot_ms_p95=choice.get("tpot_ms_p95"),
-        e2e_s_p95=choice.get("e2e_s_p95"),
+        requests=choice.get("requests"), ttft_s_p95=choice.get("ttft_s_p95"),
+        tpot_ms_p95=choice.get("tpot_ms_p95"), e2e_s_p95=choice.get("e2e_s_p95"),
         ttft_error=data["fidelity"].get("ttft", {}).get("median_error") if choice else None,
         binds=given.binds or None, why="; ".join(given.reasons) or None, command=case.command(name, ttft),
     )  # fmt: skip
