@@ -2,7 +2,7 @@
 
 Without a folder: generated posts with known relations, slips planted at a known rate; recall and precision
 per kind. With a folder: every document in it as it is, and with one number of each relation that holds
-changed; how often that is seen.
+changed; how often that is seen. Seconds are CPU time.
 
 python benchmarks/bench_check.py [DIR] [--documents 400] [--rate 0.2] [--seed 1]
 """
@@ -33,6 +33,7 @@ def generated(count: int, seed: int, rate: float) -> None:
         false.update(wrong)
         planted.update(kind for kind, _ in post.planted)
     spent = time.process_time() - start
+    _long(seed, rate)
     print(f"{count} generated documents, {words:,} words, {relations} relations, {spent:.1f} s of CPU time")
     print(f"{'kind':18} {'planted':>8} {'found':>6} recall")
     for kind in sorted(planted):
@@ -43,6 +44,21 @@ def generated(count: int, seed: int, rate: float) -> None:
         f"precision {hits}/{hits + all_false} = "
         f"{hits / max(1, hits + all_false):.1%}; false alarms: {dict(false) or 'none'}"
     )
+
+
+def _long(seed: int, rate: float, words: int = 10_000) -> None:
+    """One post of so many words, put together from generated ones, and its CPU time."""
+    parts = []
+    for post in posts(words // 100, seed, rate):
+        parts += [post.text] if post.suffix == ".md" else []
+        if sum(len(part.split()) for part in parts) >= words:
+            break
+    text = "\n\n".join(parts)
+    start = time.process_time()
+    checked = check_document(read_bytes(text.encode(), "long.md", ".md"))
+    spent = time.process_time() - start
+    size = f"{len(text.split()):,} words, {len(checked.relations)} relations"
+    print(f"one post of {size}: {spent:.2f} s of CPU time")
 
 
 def _score(post: Post, checked: Checked) -> tuple[list[str], list[str]]:
@@ -66,11 +82,14 @@ def folder(path: Path, seed: int) -> None:
     files = [p for p in sorted(path.rglob("*")) if p.suffix.lower() in SUFFIXES and p.is_file()]
     counts, differ = Counter[str](), Counter[str]()
     for file in files:
+        start = time.process_time()
         checked = check_document(read_document(file))
+        spent = time.process_time() - start
         counts.update(r.detector for r in checked.relations)
         differ.update(r.detector for r in checked.findings)
         every += mutants(checked, source)
-        print(f"{file.name[:60]:60} {len(checked.relations):4} relations {len(checked.findings):3} differ")
+        found = f"{len(checked.relations):4} relations {len(checked.findings):3} differ"
+        print(f"{file.name[:60]:60} {found} {spent:6.2f} s")
     print(f"{len(files)} documents, {sum(counts.values())} relations, {sum(differ.values())} differ")
     for title, by in (("detector", "detector"), ("change", "kind")):
         print(f"{title:18} caught")

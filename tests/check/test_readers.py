@@ -154,6 +154,13 @@ def pdf(*pages: list[tuple[float, float, str]]) -> bytes:
     ).encode()
 
 
+def test_a_pdf_is_read_without_warnings_of_its_library(caplog: pytest.LogCaptureFixture) -> None:
+    read_bytes(
+        pdf([(50, 700, "TPOT fell from 40 ms to 22 ms.")]).replace(b"0000000009", b"x", 1), "x.pdf", ".pdf"
+    )
+    assert not caplog.records
+
+
 def test_pdf_lines_become_paragraphs_and_aligned_rows_a_table() -> None:
     first = [
         (50, 700, "TPOT fell from 40 ms to 22 ms,"),

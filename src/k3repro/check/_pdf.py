@@ -5,6 +5,7 @@ are pages.
 from __future__ import annotations
 
 import io
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from statistics import median
@@ -29,6 +30,8 @@ def read_pdf(data: bytes, path: str) -> Document:
         InputError: no PDF, or one that its library cannot open.
     """
     import pdfplumber
+
+    logging.getLogger("pdfminer").setLevel(logging.ERROR)  # it warns of every font and box it does without
 
     document = Document(path, "pdf")
     state = _State(document)
