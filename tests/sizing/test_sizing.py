@@ -163,3 +163,11 @@ def test_an_open_loop_flies_what_littles_law_says() -> None:
     assert isinstance(said, Unknown)
     concurrency = int(said.probe.rsplit(" ", 1)[1])
     assert concurrency == round(max(1.0, trial.values["e2e_s_p50"])) < made.at_once
+
+
+@pytest.mark.parametrize("profile", ["small", "conformance_256k", "conformance_512k"])
+def test_sessions_of_any_length_give_enough_requests_for_the_percentile(profile: str) -> None:
+    """Sessions differ in their turns: requests are counted, not sessions times a mean."""
+    for seed in range(5):
+        made = plan_of(Workload.of({"isl": 1024, "osl": 64, "users": 16}, generate(profile)), seed=seed)
+        assert sum(len(session.turns) for session in made.sessions) - made.skip - made.tail >= 100

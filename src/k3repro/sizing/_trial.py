@@ -64,7 +64,11 @@ def plan_of(workload: Workload, *, requests: int = 0, percentile: int = 95, seed
         return Plan(workload, tuple(workload.sessions(requests, seed)), requests, think, 0, 0)
     edge = min(users, _MOST)
     wanted = requests or min(_MOST, max(least, users)) + 2 * edge
-    sessions = workload.sessions(max(edge, round(wanted / turns)), seed)
+    count = max(edge, round(wanted / turns))
+    sessions = workload.sessions(count, seed)
+    while (short := wanted - sum(len(session.turns) for session in sessions)) > 0:
+        count += max(1, round(short / turns))  # sessions of a corpus are shorter or longer than their mean
+        sessions = workload.sessions(count, seed)
     return Plan(workload, tuple(sessions), users, think, edge, edge)
 
 
