@@ -39,7 +39,8 @@ STAGED: dict[str, tuple[str, str, str]] = {
     "engines that answer every request with an error": (
         '"env.all.K3REPRO_TWIN_FAIL_REQUESTS" = "1"', "--unsafe", "no token through the router"),
     "pools that serve under two names": (
-        '"flags.decode.--served-model-name" = "other"', "--unsafe", "no token through the router: failed_http: HTTP 404"),
+        '"flags.decode.--served-model-name" = "other"', "--unsafe",
+        "no token through the router: failed_http: HTTP 404"),
     "an option the engine does not have": (
         '"flags.all.--no-such-option" = "1"', "--unsafe", "died"),
 }  # fmt: skip
