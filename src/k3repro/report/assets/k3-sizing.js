@@ -53,7 +53,7 @@
     return item;
   };
   const steps = (data, asked, platforms) => {
-    const users = data.axes.users, width = 640, height = 230, left = 46, bottom = 36, top = 14;
+    const users = data.axes.users, width = 640, height = 230, left = 46, bottom = 36, top = 26;
     const lines = platforms.map((name) => users.map((count) => choose(data, name, { ...asked, users: count }).row?.nodes ?? null));
     const most = Math.max(4, ...lines.flat().filter((value) => value !== null));
     const x = (index) => left + (index * (width - left - 90)) / (users.length - 1), y = (value) => top + (1 - value / most) * (height - top - bottom);
@@ -62,16 +62,16 @@
       drawing.append(svg("line", { x1: left, x2: width - 90, y1: y(tick), y2: y(tick), class: "k3-grid-line" }), svg("text", { x: left - 6, y: y(tick) + 4, "text-anchor": "end" }, plain(tick)));
     }
     users.forEach((count, index) => drawing.append(svg("text", { x: x(index), y: height - bottom + 16, "text-anchor": "middle" }, plain(count))));
-    drawing.append(svg("text", { x: left - 34, y: top - 3 }, "nodes"), svg("text", { x: (left + width - 90) / 2, y: height - 4, "text-anchor": "middle" }, "users"));
+    drawing.append(svg("text", { x: left - 34, y: top - 12 }, "nodes"), svg("text", { x: (left + width - 90) / 2, y: height - 4, "text-anchor": "middle" }, "users"));
     platforms.forEach((name, k) => {
-      let path = "", last = null;
+      let path = "", last = null, end = null;
       lines[k].forEach((value, index) => {
         if (value === null) { last = null; return; }
         path += last === null ? `M${x(index)},${y(value)}` : `V${y(value)}H${x(index)}`;
-        last = [x(index), y(value)];
+        end = last = [x(index), y(value)];
       });
       drawing.append(svg("path", { d: path, class: `k3-step k3-step-${k}`, fill: "none" }));
-      if (last) drawing.append(svg("text", { x: last[0] + 8, y: last[1] + 4 + 12 * k, class: `k3-step-label k3-step-${k}` }, name.toUpperCase()));
+      if (end) drawing.append(svg("text", { x: end[0] + 8, y: end[1] + 4 + 12 * k, class: `k3-step-label k3-step-${k}` }, name.toUpperCase()));
     });
     return drawing;
   };
