@@ -86,7 +86,7 @@ HAND = {
     "t5.peak.tot325": lambda: 368.5 * 2 < 980.5,
     "t5.long.tot300": lambda: 86.5 * (32_000 + 512) / 512 > 4318.5,
     "t5.long.tot325": lambda: 40.5 * (32_768 + 512) / 512 < 4419.5,
-    # "the only layout fitting both": Table 1 leaves 37 and 50 GiB of 192 under TP4 and TP8, and 256 GiB is more
+    # "the only layout fitting both": Table 1 leaves 37 and 50 GiB of 192 under TP4 and TP8, 256 is more
     "layouts.fit": lambda: 192 - 154.8 > 37 and 192 - 141.5 > 50,
     # the same weights per GPU, printed twice at one decimal
     "t1.tp2.weights@serving-configuration-per-platform/t1.r5.c3#1": lambda: "137.5" != "137.4",
