@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import random
 import tomllib
 from collections import Counter
@@ -31,8 +30,7 @@ from k3repro.bringup._cluster import cluster_of
 from k3repro.cli.bringup import read_plan
 from k3repro.errors import K3Error
 
-pytestmark = pytest.mark.nightly
-SIZE = 1000 if os.environ.get("K3_NIGHTLY") else 30
+SIZES = pytest.mark.parametrize("size", [30, pytest.param(1000, marks=pytest.mark.nightly)])
 DOCUMENT = tomllib.loads(cluster_text_of("mi300x-cx7"))
 RECIPE = load_recipe("kimi-k3-mi300x")
 
@@ -116,9 +114,10 @@ def silent(raw: dict[str, Any]) -> list[tuple[str, str]]:
     return unseen
 
 
-def test_random_cluster_files_are_plans_or_one_line_and_no_key_is_ignored() -> None:
+@SIZES
+def test_random_cluster_files_are_plans_or_one_line_and_no_key_is_ignored(size: int) -> None:
     chance, counts = random.Random(22), Counter[str]()
-    while sum(counts.values()) < SIZE:
+    while sum(counts.values()) < size:
         raw = random_document(chance)
         text = "\n".join(f"{json.dumps(key)} = {text_of(value)}" for key, value in raw.items())
         if chance.random() < 0.1:
@@ -133,7 +132,7 @@ def test_random_cluster_files_are_plans_or_one_line_and_no_key_is_ignored() -> N
         counts["planned"] += 1
         assert silent(tomllib.loads(text)) == []
     print(dict(counts))
-    assert min(counts["planned"], counts["refused in one line"]) > SIZE // 10
+    assert min(counts["planned"], counts["refused in one line"]) > size // 10
 
 
 NAMES = [
@@ -173,10 +172,11 @@ VALUES = [
 ]
 
 
-def test_random_settings_are_plans_or_one_line_and_none_is_ignored() -> None:
+@SIZES
+def test_random_settings_are_plans_or_one_line_and_none_is_ignored(size: int) -> None:
     chance, counts = random.Random(7), Counter[str]()
     before, known = seen(read_plan("mi300x-cx7", None, ())), [*SECTIONS, "layout", "nowhere", ""]
-    for _ in range(SIZE):
+    for _ in range(size):
         section = chance.choice(known)
         of_recipe = list(RECIPE.sections.get(section, {})) or list(RECIPE.layout.__dataclass_fields__)
         key = f"{section}.{chance.choice(NAMES if chance.random() < 0.5 else of_recipe)}"
