@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "claims")
 from reading_tables import MUTATIONS, cells, draw, short_requests, table
 
 from k3repro.studies.node._contradictions import contradictions
-from k3repro.studies.node._flight import infer
+from k3repro.studies.node._in_flight import infer
 
 SPREADS = (0.0, 0.02, 0.05, 0.1, 0.2)
 NOISE = 0.01

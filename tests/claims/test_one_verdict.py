@@ -11,7 +11,7 @@ import pytest
 
 from k3repro.claims import Library, Verdict, audit_ledger
 from k3repro.printed import numerals, value_of
-from k3repro.report._names import load_grammar
+from k3repro.report._allowlist import load_grammar
 from k3repro.report._queries import load_queries
 from k3repro.report._sources import Sources
 from k3repro.store import Store

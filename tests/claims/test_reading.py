@@ -20,7 +20,7 @@ from k3repro.store import Artifact, Store
 from k3repro.studies.node import read_tables, seal_costs, seal_reading, seal_roofline
 from k3repro.studies.node._contradictions import KINDS, contradictions, shared_ceilings
 from k3repro.studies.node._demand import demands
-from k3repro.studies.node._flight import infer
+from k3repro.studies.node._in_flight import infer
 from k3repro.studies.node._ladder import Ladder, Level, printed_span
 
 PUBLICATIONS = Path(__file__).resolve().parents[2] / "artifacts" / "publications" / "node"

@@ -13,8 +13,8 @@ import pytest
 
 from k3repro.errors import GateFailed, InputError
 from k3repro.report import Site, audit_site, build_site
+from k3repro.report._allowlist import load_grammar
 from k3repro.report._files import tree_digests
-from k3repro.report._names import load_grammar
 from k3repro.store import Store
 
 pytestmark = pytest.mark.slow

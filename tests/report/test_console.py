@@ -15,11 +15,11 @@ from tests.report.test_browser import browser, outside  # noqa: F401
 
 from k3repro.errors import MachineError
 from k3repro.report import Sources, audit_site, build_site, load_queries, serve_folder
+from k3repro.report._allowlist import load_grammar
 from k3repro.report._bound import Known, PageCheck
 from k3repro.report._console import console_html
 from k3repro.report._engine import _pins, engine_digests, fetch_package
 from k3repro.report._html import parse_page
-from k3repro.report._names import load_grammar
 from k3repro.store import Store
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from k3repro.report._names import load_grammar
+from k3repro.report._allowlist import load_grammar
 
 ROOT = Path(__file__).parents[2]
 GRAMMAR = load_grammar(ROOT / "site")

@@ -10,9 +10,9 @@ import pytest
 from tests.report._planted import ALL, BOUND, END, NOTATIONS, PLACES
 
 from k3repro.report import _bound, _scripts, _verify
+from k3repro.report._allowlist import Exemption
 from k3repro.report._gate import PLACES as GATE_PLACES
 from k3repro.report._grammar import RULES, Grammar
-from k3repro.report._names import Exemption
 from k3repro.report._queries import load_queries
 from k3repro.report._sources import Sources
 from k3repro.store import Catalog, Finding, Store

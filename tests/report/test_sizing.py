@@ -18,9 +18,9 @@ from small_site import REPOSITORY
 from k3repro.budget.sealed import seal_spec
 from k3repro.errors import InputError
 from k3repro.report import Sources, load_queries
+from k3repro.report._allowlist import load_grammar
 from k3repro.report._bound import Known, PageCheck
 from k3repro.report._html import parse_page
-from k3repro.report._names import load_grammar
 from k3repro.report._sizing import grid_text, sizing_html
 from k3repro.sizing import _search, answer, parse_goal, plan_of
 from k3repro.sizing.grid import sizing_grid

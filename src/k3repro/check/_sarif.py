@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from k3repro import __version__
+from k3repro import sarif as sarif_log
 from k3repro.check._check import Checked
 from k3repro.check._document import Document
 from k3repro.check._lexer import Printed
@@ -16,27 +16,19 @@ from k3repro.check.detect import PRECONDITIONS
 
 __all__ = ["sarif"]
 
-_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_SHORT = "a printed number and the numbers it follows from differ"
 
 
 def sarif(checks: Sequence[Checked]) -> dict[str, Any]:
     """One run: a rule per detector, a result per finding, suppressed ones with their reason."""
     rules = [
-        {
-            "id": name,
-            "shortDescription": {"text": f"{name}: a printed number and the numbers it follows from differ"},
-            "fullDescription": {"text": text},
-            "defaultConfiguration": {"level": "error"},
-        }
+        sarif_log.rule(
+            name, f"{name}: a printed number and the numbers it follows from differ", "error", text
+        )
         for name, text in sorted(PRECONDITIONS.items())
     ]
-    driver = {"name": "k3repro audit check", "version": __version__, "rules": rules}
     results = [_result(r, checked) for checked in checks for r in checked.relations if r.verdict == "differs"]
-    return {
-        "$schema": _SCHEMA,
-        "version": "2.1.0",
-        "runs": [{"tool": {"driver": driver}, "results": results}],
-    }
+    return sarif_log.document("k3repro audit check", rules, results)
 
 
 def _result(relation: Relation, checked: Checked) -> dict[str, Any]:
@@ -47,13 +39,8 @@ def _result(relation: Relation, checked: Checked) -> dict[str, Any]:
     )
     text += f" Perhaps: {relation.slip}." if relation.slip else ""
     text += f" Would hold: {fix_of(relation)}." if fix_of(relation) else ""
-    result: dict[str, Any] = {
-        "ruleId": relation.detector,
-        "level": "error",
-        "message": {"text": text},
-        "locations": [_location(claim, document)],
-        "partialFingerprints": {"k3check/v1": relation.id},
-    }
+    result = sarif_log.result(relation.detector, "error", text, _location(claim, document))
+    result["partialFingerprints"] = {"k3check/v1": relation.id}
     if relation.inputs:
         result["relatedLocations"] = [
             {"id": i, "message": {"text": number.text}, **_location(number, document)}
@@ -65,10 +52,8 @@ def _result(relation: Relation, checked: Checked) -> dict[str, Any]:
 
 
 def _location(number: Printed, document: Document) -> dict[str, Any]:
-    physical: dict[str, Any] = {"artifactLocation": {"uri": Path(document.path).as_posix()}}
-    if document.unit_of_place == "line":
-        physical["region"] = {"startLine": max(1, number.block.line)}
+    line = max(1, number.block.line) if document.unit_of_place == "line" else None
     return {
-        "physicalLocation": physical,
+        **sarif_log.physical(Path(document.path).as_posix(), line),
         "logicalLocations": [{"fullyQualifiedName": place_of(number, document)}],
     }

@@ -8,8 +8,8 @@ from fractions import Fraction
 
 from k3repro.claims._claim import Binding, Claim, Ledger, Relation
 from k3repro.claims._compare import Outcome, compare
+from k3repro.claims._corrections import smallest_change
 from k3repro.claims._formula import Measure
-from k3repro.claims._slips import smallest_change
 from k3repro.printed import DECISION_WIDTH, OPEN_HEDGES, Span
 from k3repro.units import quantile_supported
 

@@ -14,13 +14,13 @@ from typing import Any
 from k3repro.claims._artifacts import backer
 from k3repro.claims._audit import VERDICTS, Step, Verdict, audit_ledger, headline
 from k3repro.claims._claim import Claim, Ledger
+from k3repro.claims._corrections import short_number
 from k3repro.claims._coverage import Coverage, coverage
 from k3repro.claims._ledger import read_ledger_text
 from k3repro.claims._library import Library
 from k3repro.claims._render import show_interval, span_of
 from k3repro.claims._rules import rule_text
 from k3repro.claims._skeleton import Bone, Skeleton
-from k3repro.claims._slips import short_number
 from k3repro.claims._tree import TREE_TEXT, Past, anchor, has_page, section_of, shown, tree_rows
 from k3repro.errors import K3Error
 from k3repro.printed import counted

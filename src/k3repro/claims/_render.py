@@ -8,9 +8,9 @@ from typing import Any
 
 from k3repro.claims._audit import VERDICTS, Backing, Step, Verdict, headline
 from k3repro.claims._claim import Claim, Ledger
+from k3repro.claims._corrections import short_number
 from k3repro.claims._library import Audit
 from k3repro.claims._rules import rule_text
-from k3repro.claims._slips import short_number
 from k3repro.errors import InputError
 from k3repro.printed import Span, counted
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from k3repro import __version__
+from k3repro import sarif as sarif_log
 from k3repro.claims._audit import Verdict
 from k3repro.claims._library import Audit
 from k3repro.claims._render import show_interval, span_of
@@ -16,22 +16,12 @@ from k3repro.claims._source import read_source
 
 __all__ = ["sarif"]
 
-_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-
 
 def sarif(audits: Iterable[Audit], *, source: Path | None = None) -> dict[str, Any]:
     """One run with a result for every flagged claim; places are lines of `source`, else of the ledger."""
-    rules = [
-        {"id": code, "shortDescription": {"text": text}, "defaultConfiguration": {"level": level}}
-        for code, (level, text) in sorted(RULES.items())
-    ]
-    driver = {"name": "k3repro", "version": __version__, "rules": rules}
+    rules = [sarif_log.rule(code, text, level) for code, (level, text) in sorted(RULES.items())]
     results = [result for audit in audits for result in _results(audit, source)]
-    return {
-        "$schema": _SCHEMA,
-        "version": "2.1.0",
-        "runs": [{"tool": {"driver": driver}, "results": results}],
-    }
+    return sarif_log.document("k3repro", rules, results)
 
 
 def _results(audit: Audit, source: Path | None) -> Iterator[dict[str, Any]]:
@@ -56,13 +46,7 @@ def _message(verdict: Verdict) -> str:
 
 
 def _result(code: str, message: str, uri: str, line: int) -> dict[str, Any]:
-    place = {"artifactLocation": {"uri": uri}, "region": {"startLine": line}}
-    return {
-        "ruleId": code,
-        "level": RULES[code][0],
-        "message": {"text": message},
-        "locations": [{"physicalLocation": place}],
-    }
+    return sarif_log.result(code, RULES[code][0], message, sarif_log.physical(uri, line))
 
 
 def _source_lines(source: Path) -> dict[str, int]:

@@ -9,9 +9,9 @@ from typing import Any
 
 from k3repro.claims._audit import Backing, Step, Verdict
 from k3repro.claims._claim import Claim, Ledger
+from k3repro.claims._corrections import short_number
 from k3repro.claims._render import show_interval, span_of
 from k3repro.claims._rules import rule_text
-from k3repro.claims._slips import short_number
 from k3repro.printed import counted
 
 __all__ = ["TREE_TEXT", "Past", "anchor", "has_page", "section_of", "shown", "tree_rows"]

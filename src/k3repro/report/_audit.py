@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from k3repro.errors import InputError, K3Error
+from k3repro.report._allowlist import load_exemptions, load_grammar, own_names
 from k3repro.report._figures import use_utc
 from k3repro.report._files import irregular, tree_digests
 from k3repro.report._finding import Finding, found
-from k3repro.report._names import load_exemptions, load_grammar, own_names
 from k3repro.report._queries import load_queries
 from k3repro.report._rebuild import rebuild as rebuilt
 from k3repro.report._sources import Sources

@@ -16,17 +16,17 @@ from typing import Any
 
 from k3repro.errors import GateFailed
 from k3repro.report import _figures, _files, _mkdocs
+from k3repro.report._allowlist import load_grammar
 from k3repro.report._behind import queries_in
 from k3repro.report._console import CONSOLE, console_page
-from k3repro.report._each import instances
 from k3repro.report._engine import engine_files
 from k3repro.report._evidence import vouched
 from k3repro.report._figures import load_figure
 from k3repro.report._glossary import Term, load_glossary, mark_terms
 from k3repro.report._inputs import inputs_digest
 from k3repro.report._markup import canonical_json
-from k3repro.report._names import load_grammar
 from k3repro.report._notebooks import notebook_pages
+from k3repro.report._page_per_row import instances
 from k3repro.report._pages import Page, Shipped, csv_of, render_page
 from k3repro.report._parquet import parquet_of
 from k3repro.report._queries import load_queries

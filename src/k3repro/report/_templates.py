@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from k3repro.report._allowlist import Exemption
 from k3repro.report._finding import Finding, found
 from k3repro.report._grammar import Grammar
-from k3repro.report._names import Exemption
 from k3repro.report._site import Template
 
 __all__ = ["scan_templates"]

@@ -18,15 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from k3repro.report import _bound, _scripts
+from k3repro.report._allowlist import Exemption, load_exemptions, load_grammar
 from k3repro.report._behind import behind_name
-from k3repro.report._beside import check_beside
 from k3repro.report._csv import rows_csv
 from k3repro.report._figures import use_utc
 from k3repro.report._finding import Finding, found
 from k3repro.report._gate import PLACES, Hit, scan_css, scan_tree
 from k3repro.report._grammar import Grammar
 from k3repro.report._html import parse_page
-from k3repro.report._names import Exemption, load_exemptions, load_grammar
+from k3repro.report._pair_rules import check_pairs
 from k3repro.report._parquet import parquet_of
 from k3repro.report._search import INDEX, index_text, page_entries
 from k3repro.report._site import Template
@@ -195,7 +195,7 @@ def check_page(
     outcome.findings += page.findings
     outcome.findings += _scripts.check_page_scripts(name, root, data, grammar)
     outcome.findings += check_structure(name, root, data)
-    outcome.findings += check_beside(name, root)
+    outcome.findings += check_pairs(name, root)
     outcome.values += page.values
     outcome.entries[name] = page_entries(name, root)
     data_file = page.behind()

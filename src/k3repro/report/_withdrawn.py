@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from k3repro.errors import GateFailed, K3Error
+from k3repro.report._allowlist import load_grammar, read_entries
 from k3repro.report._behind import result_seals
 from k3repro.report._markup import escape
-from k3repro.report._names import load_grammar, read_entries
 from k3repro.report._queries import Query
 from k3repro.report._sources import Sources
 from k3repro.store import Catalog, Store

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from k3repro.errors import MissingExtra
+from k3repro.report._allowlist import load_grammar
 from k3repro.report._behind import result_seals
 from k3repro.report._figures import draw, load_figure, svg_of
 from k3repro.report._markup import escape
-from k3repro.report._names import load_grammar
 from k3repro.report._notebooks import MIME
 from k3repro.report._queries import load_queries
 from k3repro.report._site import Site

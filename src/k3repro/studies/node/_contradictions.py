@@ -15,7 +15,7 @@ from typing import Any
 
 from k3repro.printed import Span
 from k3repro.studies.node._demand import Demand
-from k3repro.studies.node._flight import SLACK, Flight, Inference
+from k3repro.studies.node._in_flight import SLACK, Flight, Inference
 
 __all__ = ["KINDS", "Contradiction", "Step", "contradictions", "shared_ceilings"]
 

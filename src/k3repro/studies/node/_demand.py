@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from k3repro.capacity import Serving
 from k3repro.printed import Span
-from k3repro.studies.node._flight import Flight, Inference
+from k3repro.studies.node._in_flight import Flight, Inference
 
 __all__ = ["Demand", "demands"]
 

@@ -19,7 +19,7 @@ from k3repro.store import Artifact, Column, Schema, Store, Table, derivation
 from k3repro.studies.node._contradictions import Contradiction, contradictions, shared_ceilings
 from k3repro.studies.node._demand import Demand, demands
 from k3repro.studies.node._derived import Derived, derived_figures
-from k3repro.studies.node._flight import Inference, infer
+from k3repro.studies.node._in_flight import Inference, infer
 from k3repro.studies.node._ladder import Ladder, ladders_of
 from k3repro.studies.node.roofline import optional_rows, specs_for
 

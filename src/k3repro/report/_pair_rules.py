@@ -10,13 +10,13 @@ from typing import Any
 from k3repro.report._finding import Finding, found
 from k3repro.report._rules import CIRCULAR, FORBIDDEN_WORDS, is_pair
 
-__all__ = ["check_beside"]
+__all__ = ["check_pairs"]
 
 _BLOCKS = "//p|//li|//dd|//figcaption|//caption|//blockquote"
 _HEADINGS = frozenset({"h1", "h2", "h3", "h4"})
 
 
-def check_beside(name: str, root: Any) -> list[Finding]:
+def check_pairs(name: str, root: Any) -> list[Finding]:
     """Findings about pairs in sentences, and about words in sections that hold a circular pair."""
     return [*_pairs(name, root), *_words(name, root)]
 
