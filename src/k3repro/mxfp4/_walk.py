@@ -1,34 +1,37 @@
-"""The candidates of the `mse` rule as a walk: from scale to scale only a few magnitudes change their code."""
+"""The candidates of the `mse` rule as a walk: from scale to scale only a few magnitudes change their code.
+
+Twenty steps stand for thirty candidates, because a block decides the scale's sign before the walk. A scale of
+one sign lets the negative elements of magnitude 6 (4, where no 6 is) reach code -8 instead of 7, of the other
+sign the positive ones. At a scale s for which v / s rounds to 8, an element that reaches -8 saves
+(v - 7 s)^2 - (v - 8 s)^2 = s (2 v - 15 s) >= 0, so the sign with more such elements is never worse; among
+equals the positive scale stands. Blocks with a 6 need no scale at which 4 reaches -8 (tests prove it), so one
+count decides. Every step thereby has nine counts: seven magnitudes, then the 4s and the 6s that can reach -8.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from k3repro.mxfp4._assignments import HALVES, assignments, candidates
+from k3repro.mxfp4._assignments import assignments, candidates
 from k3repro.mxfp4._fast_mse import candidate_table
 
 _HALF = len(assignments()) // 2
+COUNTS = 9
 
 
-def _tables() -> tuple[tuple[float, ...], tuple[float, ...], int]:
-    kept = [int(i) for i in candidates()[candidate_table().kept]]
-    rank = {index: position for position, index in enumerate(kept)}
-    positive = [i for i in kept if i < _HALF]
-    codes = np.minimum(assignments().astype(int), 7)
-    start = codes[positive[0]]
-    first = [float(x) for k in range(1, 8) for x in (start[k] * HALVES[k], start[k] ** 2)]
-    walk: list[float] = []
-    before = start
-    for index in positive:
-        now, eight = codes[index], assignments()[index][8:]
-        for k in range(1, 8):
-            walk += [float((now[k] - before[k]) * HALVES[k]), float(now[k] ** 2 - before[k] ** 2)]
-        walk += [rank[index], rank.get(index + _HALF, -1), float(eight[6] == -8), float(eight[7] == -8)]
-        before = now
-    return tuple(first), tuple(walk), len(positive)
+def _tables() -> tuple[tuple[float, ...], tuple[float, ...], tuple[int, ...]]:
+    table = candidate_table()
+    positive = candidates()[table.kept] < _HALF
+    pairs = np.stack([table.cross[positive], table.square[positive]], axis=-1)
+    changes = np.diff(pairs, axis=0, prepend=pairs[:1])
+    return (
+        tuple(float(x) for x in pairs[0].ravel()),
+        tuple(float(x) for x in changes.ravel()),
+        tuple(int(word) for word in table.maps[positive]),
+    )
 
 
-# FIRST_COUNTS: weights of the seven counts in 2A and B of the first candidate (pairs).
-# WALK: per step 7 pairs of changes, then the rank with a positive and with a negative scale (-1: no candidate
-# of its own), then whether values of magnitude 4 and 6 reach code -8.
-FIRST_COUNTS, WALK, STEPS = _tables()
+# FIRST_COUNTS: weights of the nine counts in 2A and B of the first candidate (pairs).
+# WALK: per step nine pairs of changes. MAPS: the nibble maps of the steps, positive scales.
+FIRST_COUNTS, WALK, MAPS = _tables()
+STEPS = len(MAPS)

@@ -14,8 +14,8 @@ import numpy as np
 from k3repro.errors import InputError, MissingExtra
 from k3repro.mxfp4._bf16 import bf16_bits
 from k3repro.mxfp4._fast import requantise
-from k3repro.mxfp4._fast_mse import candidate_table
 from k3repro.mxfp4._format import check_block_shapes
+from k3repro.mxfp4._walk import MAPS
 
 DeviceRule = Literal["amax7", "mse"]
 
@@ -40,7 +40,7 @@ def _modules() -> tuple[Any, ModuleType]:
 @cache
 def _maps(device: str) -> Any:
     torch, _ = _modules()
-    return torch.from_numpy(candidate_table().maps.view(np.int32)).to(device)
+    return torch.from_numpy(np.array(MAPS, dtype=np.int32)).to(device)
 
 
 def launch(packed: Any, scales: Any, rule: DeviceRule = "amax7", *, warps: int = 4) -> tuple[Any, Any]:
@@ -58,7 +58,15 @@ def launch(packed: Any, scales: Any, rule: DeviceRule = "amax7", *, warps: int =
     source = packed.contiguous().view(torch.int32)
     if rule == "amax7":
         kernels.amax7[grid](
-            source, scales, words, bits, count, *PEAK_BITS, BLOCKS=blocks_at_once, num_warps=warps
+            source,
+            scales,
+            words,
+            bits,
+            count,
+            *PEAK_BITS,
+            TARGET=target,
+            BLOCKS=blocks_at_once,
+            num_warps=warps,
         )
     else:
         maps = _maps(str(packed.device))
@@ -116,14 +124,13 @@ def compile_ahead(rule: DeviceRule, backend: Literal["cuda", "hip"], arch: int |
     except ImportError as error:
         raise MissingExtra(f"compiling needs Triton ({error.name} is missing)") from None
     pointers = {"packed": "*i32", "scales": "*u8", "words": "*i32", "bits": "*i16"}
-    constants: dict[str, Any] = {"BLOCKS": 4 * WARP[backend]}
+    constants: dict[str, Any] = {"BLOCKS": 4 * WARP[backend], "TARGET": backend}
     if rule == "amax7":
         signature = {**pointers, "blocks": "i32", "PEAK4": "constexpr", "PEAK6": "constexpr"}
         constants |= {"PEAK4": PEAK_BITS[0], "PEAK6": PEAK_BITS[1]}
     else:
-        signature = {**pointers, "maps": "*i32", "blocks": "i32", "TARGET": "constexpr"}
-        constants |= {"TARGET": backend}
-    signature["BLOCKS"] = "constexpr"
+        signature = {**pointers, "maps": "*i32", "blocks": "i32"}
+    signature |= {"TARGET": "constexpr", "BLOCKS": "constexpr"}
     names = list(signature)
     source = ASTSource(
         fn=getattr(_kernels, rule),
