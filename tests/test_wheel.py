@@ -16,11 +16,11 @@ import pytest
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
-SHIPPED = ("notebooks", "pipelines", "site/queries", "site/figures")
-ENDINGS = {".ipynb", ".toml", ".sql", ".py"}
+SHIPPED = ("notebooks", "pipelines", "site/pages", "site/queries", "site/figures")
+ENDINGS = {".ipynb", ".toml", ".sql", ".py", ".md"}
 
 
-def test_every_notebook_pipeline_query_and_figure_is_listed() -> None:
+def test_every_notebook_pipeline_page_query_and_figure_is_listed() -> None:
     """Globs of setuptools' data-files do not descend: a new folder has to be added."""
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]["data-files"]
     covered = {path for globs in listed.values() for pattern in globs for path in ROOT.glob(pattern)}

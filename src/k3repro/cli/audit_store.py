@@ -88,7 +88,8 @@ def audit_artifacts(
 @click.option("--rebuild", is_flag=True, help="Build it again from a trusted checkout; compare every byte.")
 @click.option(
     "--checkout", type=click.Path(path_type=Path), metavar="PATH",
-    help="The checkout to trust, at the commit that the site names [default: the one here].",
+    help="Whose pages and queries to trust, at the commit that the site names"
+    " [default: those that came with k3repro; with --rebuild the checkout here].",
 )  # fmt: skip
 @heads_option
 @signers_option
@@ -101,10 +102,10 @@ def audit_site(
     signers: Path | None,
     as_json: bool,
 ) -> None:
-    """Check a built site with nothing but its own files: every number, query and artifact.
+    """Check a built site: its numbers against its artifacts, sentences and queries against k3repro's own.
 
-    Only --rebuild finds what an honest build would not have written and nothing in the folder contradicts: a
-    sentence, or a query that leaves rows out.
+    Nothing of the folder is executed. Where the pages are others than k3repro's, sentences and queries are
+    their author's word, unless --checkout has them. --rebuild builds it again and compares every byte.
 
     \b
     k3repro audit site site/build
@@ -113,9 +114,7 @@ def audit_site(
     """
     from k3repro.report import audit_site as audited  # late: only this command needs the site's libraries
 
-    checked = audited(
-        folder, signers=signers, known_heads=heads, rebuild=rebuild or checkout is not None, checkout=checkout
-    )
+    checked = audited(folder, signers=signers, known_heads=heads, rebuild=rebuild, checkout=checkout)
     if as_json:
         emit(checked.as_dict())
     else:

@@ -22,6 +22,8 @@ from k3repro.report._files import irregular, tree_digests
 from k3repro.report._finding import Finding, found
 from k3repro.report._queries import load_queries
 from k3repro.report._rebuild import rebuild as rebuilt
+from k3repro.report._shipped import installed_site, unlike_shipped
+from k3repro.report._site import Site
 from k3repro.report._sources import Sources
 from k3repro.report._verify import read_manifest, verify_tree
 from k3repro.store import Ledger, Store, open_untrusted_catalog, read_signed, recount_untrusted
@@ -89,9 +91,10 @@ def audit_site(
 
     store: default the one whose folder the site stands in, else that of the working directory if it knows any
     ledger entry of the site. alone: use none. signers: whose signatures count (OpenSSH allowed_signers);
-    default the site's own list. known_heads: ledger heads that were printed elsewhere. rebuild: build it
-    again from a trusted `checkout` (default: that of the working directory) and compare every byte, instead
-    of checking the folder from itself.
+    default the site's own list. known_heads: ledger heads that were printed elsewhere. checkout: whose
+    pages and queries it is compared with; default those of this k3repro. rebuild: build it again from the
+    checkout (default: that of the working directory) and compare every byte, instead of checking the folder
+    from itself.
 
     Raises:
         InputError: the folder is no built site.
@@ -132,7 +135,7 @@ def audit_site(
         ]
         files = {seal: (_relative(path, folder), path.stat().st_size) for seal, path in catalog.paths.items()}
         if not rebuild:
-            _verify(audit, catalog, files, signers)
+            _verify(audit, catalog, files, signers, Site.find(checkout) if checkout else installed_site())
         counted = counting.result()
         audit.findings += list({str(item): item for item in (*counted.findings, *catalog.findings)}.values())
         if rebuild and counted.findings:
@@ -210,7 +213,13 @@ def _same_study(store: Store, ledger: Ledger) -> bool:
     return len(names[0] & names[1]) > 1
 
 
-def _verify(audit: SiteAudit, catalog: Any, files: dict[str, tuple[str, int]], signers: Path | None) -> None:
+def _verify(
+    audit: SiteAudit,
+    catalog: Any,
+    files: dict[str, tuple[str, int]],
+    signers: Path | None,
+    trusted: Site | None,
+) -> None:
     try:
         grammar = load_grammar(audit.folder / "gate")
         names = _signatures(audit, signers)
@@ -218,6 +227,8 @@ def _verify(audit: SiteAudit, catalog: Any, files: dict[str, tuple[str, int]], s
             catalog, load_queries(audit.folder / "queries"), files, vouched=names, grammar=grammar
         )
         outcome = verify_tree(audit.folder, sources, most_s=_WORK_S)
+        if trusted:
+            audit.findings += unlike_shipped(audit.folder, trusted, sources, outcome.said, audit.notes)
     except K3Error as error:
         audit.findings.append(found(error.where or "site", error.what, "site", error.fix))
         return

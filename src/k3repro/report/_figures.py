@@ -260,12 +260,15 @@ def figure_html(
     data_link: str = "",
     base: str = "",
     small: bool = False,
+    picture: Callable[[dict[str, Any]], str] | None = None,
+    table: Callable[..., str] = table_html,
 ) -> str:
     """`<figure>`: static drawing, specification for the live chart, caption, and the rows as a table.
 
     steps: the list of a journey, which stands between drawing and caption.
     description: how to read it, in words; stands under the drawing, and for those who cannot see it.
     small: the drawing alone; its rows stand on the page that a card leads to.
+    picture, table: what draws the specification and its rows; default `svg_of` and `table_html`.
     """
     result = sources.result(query)
     if not result.select(where):
@@ -273,14 +276,14 @@ def figure_html(
     spec = draw(sources, name, query, drawer, where, description, switches)
     ident = block_id("f", query, where, name)
     drawing = (
-        f'<div class="k3-chart"><div class="k3-static">{one_line(svg_of(spec))}</div></div>\n'
+        f'<div class="k3-chart"><div class="k3-static">{one_line((picture or svg_of)(spec))}</div></div>\n'
         f'<script type="application/json" class="k3-spec">{script_json(spec)}</script>\n'
     )
     if small:
         mini: dict[str, object] = {"class": "k3-figure k3-mini", "id": ident}
         return f"<figure{attributes(mini | {'data-query': query, 'data-figure': name})}>\n{drawing}</figure>"
     columns = figure_columns(result, where)
-    table = table_html(sources, query, where=where, columns=columns, base=base).replace("{caption}", "")
+    rows = table(sources, query, where=where, columns=columns, base=base).replace("{caption}", "")
     reading = f'<span class="k3-reading">{escape(spec["description"])}</span>'
     kind = "k3-figure k3-journey" if steps else "k3-figure"
     pairs: dict[str, object] = {"class": kind, "id": ident, "data-query": query, "data-figure": name}
@@ -288,7 +291,7 @@ def figure_html(
         f"<figure{attributes(pairs)}>\n{drawing}"
         f"{steps}<figcaption>{caption} {reading}</figcaption>\n"
         f'<details class="k3-rows"><summary>The rows of this figure</summary>\n'
-        f'<div class="k3-scroll">{table}</div>{data_link}</details>\n</figure>'
+        f'<div class="k3-scroll">{rows}</div>{data_link}</details>\n</figure>'
     )
 
 

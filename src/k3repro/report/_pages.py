@@ -29,6 +29,7 @@ from k3repro.report._values import badge, relation_badge, value_html
 __all__ = ["Page", "Shipped", "render_page"]
 
 _ID = re.compile(r' id="([^"]+)"')
+Where = Mapping[str, Any] | None
 
 
 @dataclass
@@ -67,7 +68,7 @@ class Page:
         self,
         query: str,
         caption: str = "",
-        where: Mapping[str, Any] | None = None,
+        where: Where = None,
         columns: Sequence[str] | None = None,
     ) -> str:
         """`{{ table("wall-law", caption="...") }}`, alone on its line."""
@@ -79,8 +80,7 @@ class Page:
         def build() -> str:
             if not self.sources.result(query).select(where):
                 return empty_html(self.sources.result(query).query.empty, caption)
-            table = table_html(self.sources, query, where=where, columns=columns, base=self.base)
-            table = table.replace(
+            table = self._table(query, where, columns).replace(
                 "{caption}", f'<caption><span class="k3-caption">{caption}</span></caption>\n', 1
             )
             ident = block_id("t", query, where, list(columns or ()))
@@ -88,14 +88,12 @@ class Page:
             return f'<div class="k3-table" id="{ident}"><div class="k3-scroll">{table}</div>{links}</div>'
 
         built = self._use(query, build)
-        return self._block(
-            built, further_rows(self.sources, query, where=where, columns=columns, base=self.base)
-        )
+        return self._block(built, self._rest(further_rows, query, where, columns))
 
     def tree(
         self,
         query: str,
-        where: Mapping[str, Any] | None = None,
+        where: Where = None,
         columns: Sequence[str] | None = None,
         id: str = "",
     ) -> str:
@@ -106,16 +104,14 @@ class Page:
 
         def build() -> str:
             ident = id or block_id("tree", query, where, list(columns or ()))
-            drawn = tree_html(self.sources, query, where=where, columns=columns, base=self.base)
+            drawn = self._tree(query, where, columns)
             link = f'<a class="k3-permalink" href="#{escape(quote(ident))}" title="Link to this">#</a>'
             return f'<div class="k3-block"{attributes({"id": ident})}>{link}{drawn}</div>'
 
         built = self._use(query, build)
-        return self._block(
-            built, further_nodes(self.sources, query, where=where, columns=columns, base=self.base)
-        )
+        return self._block(built, self._rest(further_nodes, query, where, columns))
 
-    def rows(self, query: str, where: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+    def rows(self, query: str, where: Where = None) -> list[dict[str, Any]]:
         """The rows of a query, to loop over; a number of theirs still has to be shown by a call."""
         found: list[dict[str, Any]] = self._use(query, lambda: self.sources.result(query).select(where))
         return found
@@ -126,7 +122,7 @@ class Page:
         query: str,
         caption: str = "",
         description: str = "",
-        where: Mapping[str, Any] | None = None,
+        where: Where = None,
         switches: Sequence[str] = (),
         drawer: Drawer | None = None,
     ) -> str:
@@ -137,8 +133,8 @@ class Page:
 
         def build() -> str:
             draw = drawer or load_figure(self.site.figures, name)
-            return figure_html(
-                self.sources, name, query, draw,
+            return self._drawn(
+                name, query, draw,
                 caption=caption, description=description, where=where, switches=switches,
                 data_link=self.downloads(query), base=self.base,
             )  # fmt: skip
@@ -151,28 +147,25 @@ class Page:
         query: str,
         caption: str = "",
         description: str = "",
-        where: Mapping[str, Any] | None = None,
+        where: Where = None,
     ) -> str:
         """`{{ journey("journey", "journey-steps", caption="...", description="...") }}`: a figure whose rows
         are steps (text columns act, stage, caption), played one by one.
         """
 
         def build() -> str:
-            return figure_html(
-                self.sources, name, query, load_figure(self.site.figures, name),
+            return self._drawn(
+                name, query, load_figure(self.site.figures, name),
                 caption=caption, description=description, where=where, data_link=self.downloads(query),
-                base=self.base, steps=steps_html(self.sources, query, where=where, base=self.base),
+                base=self.base, steps=self._steps(query, where),
             )  # fmt: skip
 
         return self._figure(query, where, self._use(query, build))
 
-    def _figure(self, query: str, where: Mapping[str, Any] | None, built: str) -> str:
+    def _figure(self, query: str, where: Where, built: str) -> str:
         """A figure, and the rows of its table beyond the first."""
         columns = figure_columns(self.sources.result(query), where)
-        rest = (
-            further_rows(self.sources, query, where=where, columns=columns, base=self.base) if columns else []
-        )
-        return self._block(built, rest)
+        return self._block(built, self._rest(further_rows, query, where, columns) if columns else [])
 
     def sizing(self, query: str) -> str:
         """`{{ sizing("sizing-grid") }}`, alone on its line: a form answered live."""
@@ -207,7 +200,7 @@ class Page:
                 fix="Its artifacts say otherwise now: rewrite the card, or show another finding.",
             )
         drawer = load_figure(self.site.figures, figure)
-        drawn = figure_html(self.sources, figure, query, drawer, description=description, small=True)
+        drawn = self._drawn(figure, query, drawer, description=description, small=True)
         seal = self.sources.result(query).query.column("seal")
         cites = [self.sources.cite(row, seal, query) for row in rows]
         said = "".join(f"<div><dt>{name}</dt><dd>{item}</dd></div>" for name, item in says.items())
@@ -217,7 +210,7 @@ class Page:
             f'<a href="{escape(self.base + link)}">{more}</a></p></div>'
         )
 
-    def relation(self, query: str, where: Mapping[str, Any] | None = None) -> str:
+    def relation(self, query: str, where: Where = None) -> str:
         """The relation of a pair that stands in a sentence."""
         rows = self._use(query, lambda: self.sources.result(query).select(where))
         relations = {row.get("relation") for row in rows}
@@ -280,6 +273,25 @@ class Page:
         if data := behind_text(self.sources, self.base, queries_in(text), self.further):
             self.shipped.behind[behind_name(self.name)] = data
         return text.rstrip() + "\n"
+
+    # What makes the parts: `_outline` takes placeholders instead.
+
+    def _table(self, query: str, where: Where, columns: Sequence[str] | None) -> str:
+        return table_html(self.sources, query, where=where, columns=columns, base=self.base)
+
+    def _tree(self, query: str, where: Where, columns: Sequence[str] | None) -> str:
+        return tree_html(self.sources, query, where=where, columns=columns, base=self.base)
+
+    def _steps(self, query: str, where: Where) -> str:
+        return steps_html(self.sources, query, where=where, base=self.base)
+
+    def _drawn(self, name: str, query: str, drawer: Drawer, **options: Any) -> str:
+        return figure_html(self.sources, name, query, drawer, **options)
+
+    def _rest(
+        self, further: Callable[..., list[str]], query: str, where: Where, columns: Sequence[str] | None
+    ) -> list[str]:
+        return further(self.sources, query, where=where, columns=columns, base=self.base)
 
     def _use(self, query: str, action: Callable[[], Any]) -> Any:
         made = action()

@@ -26,6 +26,7 @@ from k3repro.report._finding import Finding, found
 from k3repro.report._gate import PLACES, Hit, scan_css, scan_tree
 from k3repro.report._grammar import Grammar
 from k3repro.report._html import parse_page
+from k3repro.report._outline import Outline, outline_of
 from k3repro.report._pair_rules import check_pairs
 from k3repro.report._parquet import parquet_of
 from k3repro.report._search import INDEX, index_text, page_entries
@@ -54,6 +55,7 @@ class Outcome:
     entries: dict[str, list[list[Any]]] = field(default_factory=dict)  # of the search, by page
     links: dict[str, set[str]] = field(default_factory=dict)  # to other pages, by page
     behind: dict[str, str] = field(default_factory=dict)  # data files of pages, as they should be
+    said: dict[str, Outline] = field(default_factory=dict)  # by page
 
     @property
     def artifacts(self) -> int:
@@ -68,6 +70,7 @@ class Outcome:
         self.entries |= other.entries
         self.links |= other.links
         self.behind |= other.behind
+        self.said |= other.said
 
 
 def verify_tree(
@@ -198,6 +201,7 @@ def check_page(
     outcome.findings += check_pairs(name, root)
     outcome.values += page.values
     outcome.entries[name] = page_entries(name, root)
+    outcome.said[name] = outline_of(root)
     data_file = page.behind()
     if data_file:
         outcome.behind[behind_name(name)] = data_file

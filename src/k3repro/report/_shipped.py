@@ -1,0 +1,139 @@
+"""A site beside the pages, queries and lists of k3repro's own installation: what its author changed.
+
+A sentence, a value's place and a query are the author's word: nothing in the folder contradicts another one.
+Whoever audits has k3repro, and k3repro has them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from pathlib import Path
+
+import k3repro
+from k3repro.errors import K3Error
+from k3repro.report._each import instances
+from k3repro.report._finding import Finding, found
+from k3repro.report._glossary import load_glossary
+from k3repro.report._outline import Outline, extensions, outline_of_template
+from k3repro.report._pages import Page, Shipped
+from k3repro.report._site import Site, study_files
+from k3repro.report._sources import Sources
+
+__all__ = ["installed_site", "unlike_shipped"]
+
+_FIX = "Trust what k3repro's own page says, or build it again: --rebuild --checkout PATH."
+_LISTS = ("exemptions.toml", "vocabulary.toml")
+_NOTEBOOKS = "Notebooks behind this page:"
+
+
+def installed_site() -> Site | None:
+    """The pages and queries that came with this k3repro: its checkout's, else those that pip installed."""
+    places = [
+        Path(k3repro.__file__).parents[2],
+        *(base / "share" / "k3repro" for base in (Path(sys.prefix), Path.home() / ".local")),
+    ]
+    return next((Site(place / "site") for place in places if (place / "site" / "mkdocs.yml").is_file()), None)
+
+
+def unlike_shipped(
+    folder: Path, site: Site, sources: Sources, said: Mapping[str, Outline], notes: list[str]
+) -> Iterator[Finding]:
+    """Where a built site differs from the sources of `site`; silent but for a note where it is another's.
+
+    said: the outline of every page of the folder.
+    """
+    ours = study_files(site.queries, ".sql")
+    known = sorted(name for name in sources.queries if name in ours)
+    if len(known) * 2 < len(sources.queries) or not known:
+        notes.append(
+            "the pages and queries of this site are none of k3repro's own: all it says is its author's"
+        )
+        return
+    for name in known:
+        if sources.queries[name].sql != ours[name].read_text("utf-8"):
+            yield found(f"queries/{name}.sql", "is not the query that k3repro ships", "shipped", _FIX)
+    for name in _LISTS:
+        mine, theirs = (_text(root / name) for root in (folder / "gate", site.root))
+        if mine != theirs:
+            yield found(f"gate/{name}", "is not the list that k3repro ships", "shipped", _FIX)
+    yield from _sources(folder / "sources", site.root.parent)
+    made = yield from _pages(site, sources, said)
+    others = [
+        *(f"queries/{name}.sql" for name in sorted(set(sources.queries) - set(known))),
+        *(name for name in sorted(said) if name not in made and not name.startswith("notebooks/")),
+    ]
+    if others:
+        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        notes.append(f"not k3repro's own, so its author's word: {', '.join(others[:3])}{more}")
+
+
+def _text(path: Path) -> str:
+    return path.read_text("utf-8", "replace") if path.is_file() else ""
+
+
+def _sources(shipped: Path, repository: Path) -> Iterator[Finding]:
+    """Quoted files of the repository, where it is at hand."""
+    for path in sorted(shipped.rglob("*")) if shipped.is_dir() else []:
+        name = path.relative_to(shipped)
+        original = repository / name
+        if path.is_file() and original.is_file() and _text(path) != _text(original):
+            yield found(f"sources/{name.as_posix()}", "is not the file that k3repro ships", "shipped", _FIX)
+
+
+def _pages(site: Site, sources: Sources, said: Mapping[str, Outline]) -> Generator[Finding, None, set[str]]:
+    """Findings about pages; returns the names of the pages that the templates make."""
+    used, terms = extensions(site), load_glossary(site.root, sources.grammar)
+    made = set[str]()
+    titles = [_heading(outline) for name, outline in said.items() if name.startswith("notebooks/")]
+    try:
+        items = instances(site.templates(), sources)
+    except K3Error as error:
+        yield found(
+            error.where or "pages", f"k3repro's own pages cannot be made: {error.what}", "shipped", _FIX
+        )
+        return made
+    for item in items:
+        name = f"{item.name.removesuffix('.md')}.html"
+        made.add(name)
+        page = Page(item.name, site, sources, Shipped(), template=item.template, row=item.row)
+        try:
+            expected = outline_of_template(page, item, used, terms)
+        except K3Error as error:
+            yield found(
+                name, f"k3repro's own page cannot be made from these artifacts: {error.what}", "shipped"
+            )
+            continue
+        if name not in said:
+            yield found(name, "is missing, and k3repro ships it", "shipped", _FIX)
+        elif what := _difference(said[name], expected, titles):
+            yield found(name, what, "shipped", _FIX)
+    return made
+
+
+def _difference(mine: Outline, theirs: Outline, titles: Sequence[str]) -> str:
+    """The first place where two outlines part, in words; empty where they do not.
+
+    titles: of notebooks, whose links the build adds below a page.
+    """
+    added = mine[len(theirs) :]
+    if mine[: len(theirs)] == theirs and (not added or _links(added, titles)):
+        return ""
+    for left, right in zip_longest(mine, theirs, fillvalue="nothing"):
+        if left != right:
+            return f"says {left[:80]!r}, k3repro's own page {right[:80]!r}"
+    return ""
+
+
+def _links(added: Outline, titles: Sequence[str]) -> bool:
+    """Whether these are nothing but links to notebooks, by their titles."""
+    return added[:2] == ("<p>", _NOTEBOOKS) and all(
+        text in ("<a>", "·") or any(text.startswith(title) for title in titles) for text in added[2:]
+    )
+
+
+def _heading(outline: Outline) -> str:
+    """The first heading of a page, or what nothing starts with."""
+    at = outline.index("<h1>") + 1 if "<h1>" in outline else len(outline)
+    return outline[at] if at < len(outline) else "\n"
