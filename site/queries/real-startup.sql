@@ -14,7 +14,7 @@ SELECT p.seal, l.seal AS seal_law, json_extract_string(a.serve, '$.models[0]') A
             WHEN json_extract_string(a.parameters, '$.launch.flags') LIKE '%kv_consumer%' THEN 'decode'
             ELSE 'one engine' END AS role,
        l.block_tokens, p.tokens AS printed_tokens, l.predicted_tokens, p.concurrency AS printed_concurrency,
-       l.predicted_concurrency, relation_by(true, false, false) AS relation, a.serves AS n_serves
+       l.predicted_concurrency, relation_by(false, false, false) AS relation, a.serves AS n_serves
 FROM engine_start_pools AS p
 JOIN artifacts AS a ON a.seal = p.seal AND a.tier = 'measured'
 JOIN artifacts AS d ON d.name = 'startup-law' AND list_contains(CAST(d.inputs AS VARCHAR[]), p.seal)

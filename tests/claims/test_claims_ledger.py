@@ -64,7 +64,7 @@ def test_mentions_inherit_unit_and_kind():
         ('id = "c", printed = "-3%", unit = "%", hedge = "within"', "K3C507", "negative"),
         ('id = "c", printed = "1", artifact = { query = "SELECT 1", tolerance = 0.1 }', "K3C507", "tolerance_from"),  # noqa: E501
         ('id = "c", printed = "1", artifact = { query = "SELECT 1", scale = nan }', "K3C507", "numbers"),
-        ('id = "c", printed = "1", artifact = { query = "SELECT 1", relation = "close" }', "K3C507", "close"),
+        ('id = "c", printed = "1", artifact = { query = "SELECT 1", relation = "held-out" }', "K3C507", "relation"),  # noqa: E501
     ],
 )  # fmt: skip
 def test_bad_claims_are_named(claim, code, says):

@@ -177,10 +177,8 @@ class FakeArtifacts:
         return self.gone
 
 
-def bound(
-    rows=(), relation="held-out", tolerance='tolerance = 0.1, tolerance_from = "repeat serves"', **fake
-):
-    binding = f'{{ artifact = "abcdef123456", relation = "{relation}", query = "SELECT 1", {tolerance} }}'
+def bound(rows=(), tolerance='tolerance = 0.1, tolerance_from = "repeat serves"', **fake):
+    binding = f'{{ artifact = "abcdef123456", query = "SELECT 1", {tolerance} }}'
     ledger = read_ledger_text(
         ledger_text(f'id = "k", printed = "74", unit = "ms/token", artifact = {binding}')
     )
@@ -188,8 +186,8 @@ def bound(
     return verdict
 
 
-def row(value, tier):
-    return {"value": value, "tier": tier, "n": 12, "seal": "f" * 64}
+def row(value, tier, relation="held-out"):
+    return {"value": value, "tier": tier, "n": 12, "seal": "f" * 64, "relation": relation}
 
 
 @pytest.mark.parametrize(
@@ -213,10 +211,16 @@ def test_measured_comes_before_simulated():
     assert bound([row(90.0, "simulated"), row(75.0, "measured")]).verdict == "supported"
 
 
-@pytest.mark.parametrize("relation", ["in-sample", "same-law"])
+@pytest.mark.parametrize("relation", ["in-sample", "same-law", None])
 def test_no_difference_stands_beside_a_value_calibrated_on_the_claim(relation):
-    (backing,) = bound([row(76.0, "simulated")], relation=relation).backings
+    """Nor where the query does not say how they stand to each other."""
+    (backing,) = bound([row(76.0, "simulated", relation)]).backings
     assert backing.difference is None
+
+
+def test_a_relation_that_nobody_knows_is_refused():
+    with pytest.raises(LedgerError, match="unknown relation 'close'"):
+        bound([row(76.0, "simulated", "close")])
 
 
 def test_nothing_measured_is_unbacked():

@@ -9,7 +9,7 @@
 SELECT [p.seal, b.seal] AS seal, p.seal AS printed_seal, b.seal AS our_seal,
        'TP' || b.tp || ' x DP' || b.dp AS layout, p.headroom_gib AS printed,
        b.headroom_on_disk / 1073741824.0 AS stored_gib, b.headroom_high / 1073741824.0 AS held_gib,
-       b.headroom_low / 1073741824.0 AS least_gib, b.verdict, relation_by(false, false, true) AS relation
+       b.headroom_low / 1073741824.0 AS least_gib, b.verdict, relation_of('formula', 'layouts', p.layout, 'headroom_gib') AS relation
 FROM published_capacity_layouts AS p
 JOIN memory_budget_layouts AS b ON b.platform = 'mi300x' AND b.nodes = 2 AND b.tp = p.tp
 ORDER BY b.tp

@@ -21,7 +21,7 @@ SELECT any_value(c.seal) AS seal, any_value(p.seal) AS seal_predicted,
        max(c.usage) AS usage, CASE WHEN c.filled THEN 'filled' ELSE 'prefilled' END AS filled,
        CASE WHEN bool_and(c.block_law_holds) THEN 'holds' ELSE 'fails' END AS block_law_holds,
        CASE WHEN bool_and(c.bytes_law_holds) THEN 'holds' ELSE 'fails' END AS bytes_law_holds,
-       count(*) AS n_serves, relation_by(true, false, false) AS relation
+       count(*) AS n_serves, any_value(relation_between(p.seal, c.seal)) AS relation
 FROM launch_check_admissions AS c
 JOIN launch_predictions_startups AS s ON s.launch = c.launch
 JOIN launch_predictions_admissions AS p ON p.launch = c.launch AND p.context = c.context

@@ -13,7 +13,7 @@ WITH short AS (
 )
 SELECT r.seal, w.seal AS seal_law, upper(r.platform) AS platform, r.concurrency, r.requests AS n_requests, CAST(r.input_p99 AS BIGINT) AS input_p99,
        r.itl_p50_ms AS itl_ms, s.itl AS short_ms, (r.itl_p50_ms - s.itl) / r.input_p99 * 1e3 AS per_token_us,
-       w.slope_s_per_token * 1e6 AS slope_us, relation_by(false, false, false) AS relation
+       w.slope_s_per_token * 1e6 AS slope_us, relation_between(w.seal, r.seal) AS relation
 FROM published_agentic_replays AS r JOIN short AS s ON s.platform = r.platform,
      decode_law_law AS w
 WHERE r.input_p99 > 100000 AND w.configuration LIKE '%launch=decode-one'

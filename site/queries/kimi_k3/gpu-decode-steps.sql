@@ -18,6 +18,6 @@ FROM decode_law_steps AS s JOIN launches AS l ON l.subject = s.configuration
 WHERE s.sequences = 1 AND json_extract_string(l.launch, '$.name') IN ('decode-one', 'decode-two', 'decode-eight', 'decode-chosen')
 GROUP BY l.launch, s.rung
 UNION ALL
-SELECT r.seal, 'printed, ' || upper(r.platform), CAST(r.input_p99 AS BIGINT), r.itl_p50_ms, NULL, relation_by(false, false, false), NULL
+SELECT r.seal, 'printed, ' || upper(r.platform), CAST(r.input_p99 AS BIGINT), r.itl_p50_ms, NULL, relation_between((SELECT min(seal) FROM decode_law_steps), r.seal), NULL
 FROM published_agentic_replays AS r
 ORDER BY source, context, gap_ms

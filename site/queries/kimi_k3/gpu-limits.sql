@@ -9,7 +9,7 @@ SELECT p.seal, CAST(s.pool_bytes / 1e9 AS BIGINT) || ' GB' AS pool, 'law' AS kin
 FROM launch_predictions_admissions AS p JOIN launch_predictions_startups AS s ON s.launch = p.launch AND p.launch NOT LIKE '%prefilled',
 LATERAL (VALUES ('block law', p.block_law), ('bytes per token', p.bytes_law)) AS u(series, requests)
 UNION ALL
-SELECT any_value(c.seal), CAST(s.pool_bytes / 1e9 AS BIGINT) || ' GB', 'measured', 'ran together', c.context, max(c.resident), relation_by(true, false, false)
+SELECT any_value(c.seal), CAST(s.pool_bytes / 1e9 AS BIGINT) || ' GB', 'measured', 'ran together', c.context, max(c.resident), any_value(relation_between(s.seal, c.seal))
 FROM launch_check_admissions AS c JOIN launch_predictions_startups AS s ON s.launch = c.launch
 WHERE c.concurrency > c.by_block_law GROUP BY s.pool_bytes, c.context
 ORDER BY pool, kind, series, context

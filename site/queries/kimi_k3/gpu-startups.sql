@@ -17,7 +17,7 @@ SELECT any_value(c.seal) AS seal, any_value(p.seal) AS seal_predicted, c.launch,
        CASE WHEN p.prefix_caching THEN 'on' ELSE 'off' END AS caching, p.block_size, p.pool_bytes / 1e9 AS pool_gb,
        p.max_model_len, any_value(c.predicted_block) AS predicted_block, max(c.printed_block) AS printed_block,
        any_value(c.predicted_tokens) AS predicted_tokens, max(c.printed_tokens) AS printed_tokens, bool_and(c.same) AS same,
-       count(*) AS n_serves, relation_by(true, false, false) AS relation
+       count(*) AS n_serves, any_value(relation_between(p.seal, c.seal)) AS relation
 FROM launch_check_startups AS c JOIN launch_predictions_startups AS p ON p.launch = c.launch
 GROUP BY c.launch, p.tp, p.kv_dtype, p.prefix_caching, p.block_size, p.pool_bytes, p.max_model_len
 ORDER BY p.pool_bytes DESC, p.tp, p.kv_dtype DESC, c.launch

@@ -15,7 +15,8 @@ twin AS (
 )
 SELECT [p.seal, t.seal] AS seal, p.seal AS printed_seal, t.seal AS twin_seal, upper(p.platform) AS platform, p.context_tokens,
        p.highest_served_printed AS published_served, p.lowest_failed_printed AS published_failed,
-       t.served AS run_served, t.resident AS run_resident, t.limit_s, relation_by(true, false, false) AS relation
+       t.served AS run_served, t.resident AS run_resident, t.limit_s, coalesce(relation_of('twin', 'grid', concat_ws('/', p.platform, p.context_tokens), 'highest_served'),
+         relation_of('twin', 'grid', concat_ws('/', p.platform, p.context_tokens), 'lowest_failed')) AS relation
 FROM published_capacity_grid AS p
 JOIN twin AS t ON t.platform = p.platform AND t.context_tokens = p.context_tokens
 ORDER BY p.platform, p.context_tokens

@@ -7,14 +7,14 @@
 -- Weights follow from the model's own shapes: independent. Heap and overhead are the publication's: same-law.
 SELECT [p.seal, b.seal] AS seal, p.seal AS printed_seal, b.seal AS our_seal, p.layout, u.quantity, u.published, u.predicted,
        u.as_held, CASE WHEN NOT u.by_formula THEN u.predicted - u.published END AS difference,
-       relation_by(false, false, u.by_formula) AS relation
+       relation_of(CASE WHEN u.by_formula THEN 'formula' ELSE 'nothing' END, 'layouts', p.layout, u.cell) AS relation
 FROM published_capacity_layouts AS p
 JOIN memory_budget_layouts AS b ON b.platform = 'mi300x' AND b.tp = p.tp AND b.dp = p.dp,
 LATERAL (VALUES
-  ('replicated part', p.replicated_gib, b.dense_low / 1073741824.0, b.dense_high / 1073741824.0, false),
-  ('weights', p.weights_gib, (b.experts_on_disk + b.dense_low) / 1073741824.0, (b.experts_resident + b.dense_high) / 1073741824.0, false),
-  ('with heap and overhead', p.with_overhead_gib, (b.experts_on_disk + b.dense_low + b.heap + b.overhead) / 1073741824.0,
+  ('replicated part', 'replicated_gib', p.replicated_gib, b.dense_low / 1073741824.0, b.dense_high / 1073741824.0, false),
+  ('weights', 'weights_gib', p.weights_gib, (b.experts_on_disk + b.dense_low) / 1073741824.0, (b.experts_resident + b.dense_high) / 1073741824.0, false),
+  ('with heap and overhead', 'with_overhead_gib', p.with_overhead_gib, (b.experts_on_disk + b.dense_low + b.heap + b.overhead) / 1073741824.0,
    (b.experts_resident + b.dense_high + b.heap + b.overhead) / 1073741824.0, true),
-  ('KV headroom', p.headroom_gib, b.headroom_on_disk / 1073741824.0, b.headroom_low / 1073741824.0, true)
-) AS u(quantity, published, predicted, as_held, by_formula)
+  ('KV headroom', 'headroom_gib', p.headroom_gib, b.headroom_on_disk / 1073741824.0, b.headroom_low / 1073741824.0, true)
+) AS u(quantity, cell, published, predicted, as_held, by_formula)
 ORDER BY b.tp, CASE u.quantity WHEN 'replicated part' THEN 1 WHEN 'weights' THEN 2 WHEN 'KV headroom' THEN 4 ELSE 3 END

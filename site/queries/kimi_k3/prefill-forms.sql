@@ -6,6 +6,6 @@
 -- column reason: {label = "why there is none"}
 -- empty: the forms have not been fitted
 SELECT seal, series, upper(platform) AS platform, form, n AS cells, mean_error, worst_error, worst_context_tokens,
-       worst_concurrency, reason, relation_by(true, false, false) AS relation
+       worst_concurrency, reason
 FROM prefill_laws_fits
 ORDER BY series, platform, mean_error NULLS LAST, form

@@ -5,7 +5,7 @@
 -- column observed: {label = "observed, as printed", seal = "printed_seal"}
 -- empty: the laws have not been derived
 SELECT DISTINCT [p.seal, t.seal] AS seal, p.seal AS printed_seal, t.seal AS our_seal, upper(p.platform) AS platform, p.max_num_seqs,
-       p.lanes, p.slots AS published, t.slots AS predicted, p.observed, relation_by(false, false, true) AS relation
+       p.lanes, p.slots AS published, t.slots AS predicted, p.observed, relation_of('formula', 'slots', p.platform, 'slots') AS relation
 FROM published_recipe_slots AS p
 JOIN capacity_law_terms AS t ON t.platform = p.platform AND NOT t.prefix_caching
 ORDER BY platform DESC

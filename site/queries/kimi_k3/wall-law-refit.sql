@@ -5,15 +5,13 @@
 -- column our_c0_s: {label = "C0 ours", unit = "s", format = ".2f", seal = "our_seal"}
 -- column our_c0_low_s: {label = "low", unit = "s", format = ".2f", seal = "our_seal"}
 -- column our_c0_high_s: {label = "high", unit = "s", format = ".2f", seal = "our_seal"}
--- column c0_difference_s: {label = "difference", unit = "s", format = ".2f", difference = true}
 -- column printed_k_s: {label = "k printed", unit = "s/token", format = ".3f", seal = "printed_seal"}
 -- column our_k_s: {label = "k ours", unit = "s/token", format = ".4f", seal = "our_seal"}
 -- column our_k_low_s: {label = "low", unit = "s/token", format = ".4f", seal = "our_seal"}
 -- column our_k_high_s: {label = "high", unit = "s/token", format = ".4f", seal = "our_seal"}
--- column k_difference_s: {label = "difference", unit = "s/token", format = ".4f", difference = true}
 -- column r2: {label = "R²", format = ".6f", seal = "our_seal"}
 -- column inside: {label = "printed fit inside our interval"}
--- Differences are ours minus printed. The points come from the same page; the computation is ours.
+-- The points come from the same page as the printed fit, so no difference is shown; the computation is ours.
 -- Of several fits to a target the one with the most points is shown.
 WITH chosen AS (
   SELECT f.seal FROM wall_law_fit AS f JOIN artifacts AS a ON a.seal = f.seal AND a.verdict_ok
@@ -22,12 +20,12 @@ WITH chosen AS (
 )
 SELECT [p.seal, f.seal] AS seal, p.seal AS printed_seal, f.seal AS our_seal, upper(p.platform) AS platform,
        f.selection, f.n, p.c0_s AS printed_c0_s, f.c0_s AS our_c0_s, f.c0_low_s AS our_c0_low_s,
-       f.c0_high_s AS our_c0_high_s, f.c0_s - p.c0_s AS c0_difference_s,
+       f.c0_high_s AS our_c0_high_s,
        p.k_s_per_token AS printed_k_s, f.k_s_per_token AS our_k_s, f.k_low_s_per_token AS our_k_low_s,
-       f.k_high_s_per_token AS our_k_high_s, f.k_s_per_token - p.k_s_per_token AS k_difference_s, f.r2,
+       f.k_high_s_per_token AS our_k_high_s, f.r2,
        p.c0_s BETWEEN f.c0_low_s AND f.c0_high_s
          AND p.k_s_per_token BETWEEN f.k_low_s_per_token AND f.k_high_s_per_token AS inside,
-       relation_by(false, false, false) AS relation
+       relation_between(f.seal, p.seal) AS relation
 FROM earlier_report_fits AS p
 JOIN wall_law_fit AS f
   ON f.subject = p.subject AND f.platform = p.platform

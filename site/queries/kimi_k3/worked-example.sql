@@ -20,7 +20,7 @@ WITH ours AS (
   WHERE c.quantity = 'context'
 )
 SELECT list_prepend(s.seal, o.seal) AS seal, s.seal AS printed_seal, o.seal AS our_seal, upper(s.platform) AS platform, s.step, s.printed,
-       o.printed AS published, o.by_label AS predicted, o.other AS by_blocks, o.unit, o.claim, o.verdict, relation_by(false, false, true) AS relation
+       o.printed AS published, o.by_label AS predicted, o.other AS by_blocks, o.unit, o.claim, o.verdict, relation_of('formula', 'worked_example', 'N_max at 200K', s.platform) AS relation
 FROM steps AS s
 JOIN ours AS o ON starts_with(o.item, s.item) AND contains(o.item, s.platform)
 ORDER BY s.position, platform DESC

@@ -9,7 +9,7 @@
 SELECT f.seal AS seal_printed, e.seal AS seal_factor, [f.seal, e.seal] AS seal_both, [f.seal, e.seal] AS seal,
   CASE WHEN f.quantity = 'CoV factor, low' THEN 'low' ELSE 'high' END AS bound, f.value_printed AS printed, e.factor AS factor,
   f.value / e.factor AS low, f.value * e.factor AS high,
-  CASE WHEN f.value > e.factor THEN 'more variable' ELSE 'not shown: within the factor' END AS said, relation_by(false, false, false) AS relation
+  CASE WHEN f.value > e.factor THEN 'more variable' ELSE 'not shown: within the factor' END AS said, relation_between(e.seal, f.seal) AS relation
 FROM published_figures_figures f
 JOIN (SELECT seal, max(cv_factor) AS factor FROM ablation_effect_effect
       WHERE n_a = (SELECT restarts FROM published_levels_spread WHERE condition = 'aiter on' AND subject = 'mi325x-cookbook')

@@ -13,7 +13,7 @@ from k3repro.claims._compare import Outcome, compare
 from k3repro.claims._ledger import LedgerError
 from k3repro.errors import K3Error
 from k3repro.printed import Span
-from k3repro.relation import CIRCULAR
+from k3repro.relation import CIRCULAR, IN_SAMPLE, RELATIONS
 
 __all__ = ["ArtifactSource", "backer"]
 
@@ -89,13 +89,22 @@ def _backing(claim: Claim, binding: Binding, row: Mapping[str, Any]) -> Backing:
     outcome = compare(allowed, "=", Span.point(value * claim.unit.factor))
     seals = row.get("seal", ())
     tier = str(row.get("tier", "unverified"))
-    told = tier == "measured" or binding.relation not in CIRCULAR
+    relation = str(row.get("relation") or IN_SAMPLE)
+    if relation not in RELATIONS:
+        known = f"Known: {', '.join(RELATIONS)}; relation_of(...) gives it."
+        raise LedgerError(
+            f"has the unknown relation {relation!r} [K3C501]",
+            where=f"claim {claim.id}",
+            fix=known,
+            code="K3C501",
+        )
+    told = tier == "measured" or relation not in CIRCULAR
     return Backing(
         tier,
         value,
         int(row.get("n") or 0),
         tuple([seals] if isinstance(seals, str) else seals),
-        binding.relation,
+        relation,
         value - claim.value if told else None,
         binding.tolerance,
         binding.tolerance_from,

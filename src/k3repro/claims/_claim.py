@@ -9,7 +9,6 @@ from functools import lru_cache
 
 from k3repro.claims._formula import Formula, Measure
 from k3repro.printed import MULTIPLIERS, NUMBER_WORDS, Span, Unit, claimed_span, decimals_of, value_of
-from k3repro.relation import IN_SAMPLE
 
 __all__ = ["KINDS", "Binding", "Claim", "Ledger", "Premise", "Relation", "Rule"]
 
@@ -45,12 +44,11 @@ class Relation:
 class Binding:
     """A claim bound to a query on artifacts; `tolerance` is a share of the claimed value.
 
-    `artifact` (name@subject or a seal) must not be retracted; `relation` is to a simulated value.
+    `artifact` (name@subject or a seal) must not be retracted.
     """
 
     query: str
     artifact: str = ""
-    relation: str = IN_SAMPLE
     parameters: Mapping[str, str] = field(default_factory=dict)
     tolerance: Fraction = Fraction(0)
     tolerance_from: str = ""

@@ -21,7 +21,6 @@ from k3repro.claims._formula import parse_formula
 from k3repro.claims._rules import RULES
 from k3repro.errors import InputError, K3Error
 from k3repro.printed import DIMENSIONLESS, HEDGES, Unit, numerals, parse_unit
-from k3repro.relation import IN_SAMPLE, RELATIONS
 
 __all__ = ["LedgerError", "read_ledger", "read_ledger_text"]
 
@@ -49,7 +48,7 @@ _CLAIM = {
 }
 _COLUMN = {"id", "unit", "kind", "hedge", "of", "statistic", "observations", "same", "skip", "note"}
 _RELATION = {"is", "rule", "assuming", "note"}
-_BINDING = {"artifact", "relation", "query", "parameters", "tolerance", "tolerance_from", "scale"}
+_BINDING = {"artifact", "query", "parameters", "tolerance", "tolerance_from", "scale"}
 _TABLE = {"id", "at", "of", "columns", "rows", "check"}
 _CHECK = _RELATION | {"column", "rows"}
 _ID = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
@@ -271,13 +270,9 @@ class _Reader:
             raise _fail(
                 "has a tolerance without tolerance_from", where, "Say where the tolerance comes from."
             )
-        relation = data.get("relation", IN_SAMPLE)
-        if relation not in RELATIONS:
-            raise _fail(f"has the unknown relation {relation!r}", where, f"Known: {', '.join(RELATIONS)}.")
         return Binding(
             _text(data, "query", where),
             data.get("artifact", ""),
-            relation,
             dict(data.get("parameters", {})),
             tolerance,
             data.get("tolerance_from", ""),

@@ -36,7 +36,7 @@ FROM all_requests AS r JOIN all_rungs AS g ON g.probe = r.probe AND g.seal = r.s
 WHERE g.measured AND g.valid GROUP BY g.probe, r.seal, r.subject, g.concurrency, g.isl, g.osl;
 
 -- The relation of a printed cell to what predicts it, as the artifact `relation` has it (k3repro.relation); and the same
--- from facts, where there is no such artifact: fitted to printed numbers at all, to this one, by one law with it.
+-- from facts: fitted to numbers of that kind at all, to this one, by one law with it.
 CREATE OR REPLACE MACRO relation_of(predicted_by, part, cell, quantity) AS (
   SELECT any_value(r.relation) FROM {relations} AS r
   WHERE r.predictor = predicted_by AND r."table" = part AND r.key = cell AND r."column" = quantity
@@ -47,6 +47,23 @@ CREATE OR REPLACE MACRO circular_of(predicted_by, part, cell, quantity) AS (
 );
 CREATE OR REPLACE MACRO relation_by(fitted, used, one_law) AS
   CASE WHEN used THEN 'in-sample' WHEN one_law THEN 'same-law' WHEN fitted THEN 'held-out' ELSE 'independent' END;
+
+-- Where an artifact comes from: itself, its inputs, theirs.
+CREATE OR REPLACE VIEW ancestry AS
+WITH RECURSIVE up(seal, ancestor) AS (
+  SELECT seal, seal FROM artifacts UNION SELECT u.seal, unnest(a.inputs) FROM up AS u JOIN artifacts AS a ON a.seal = u.ancestor
+)
+SELECT u.seal, u.ancestor, a.tier AS origin FROM up AS u JOIN artifacts AS a ON a.seal = u.ancestor WHERE a.tier IN ('published', 'measured');
+
+-- The relation of a number to a prediction, from what each comes from: in-sample where both come from one print or measurement,
+-- held-out where the prediction comes from others of that kind, independent where it comes from none.
+CREATE OR REPLACE MACRO relation_between(predicted, observed) AS relation_by(
+  EXISTS (SELECT 1 FROM ancestry AS its_own JOIN ancestry AS the_other ON the_other.origin = its_own.origin
+          WHERE its_own.seal = predicted AND the_other.seal = observed),
+  EXISTS (SELECT 1 FROM ancestry AS its_own JOIN ancestry AS the_other ON the_other.ancestor = its_own.ancestor
+          WHERE its_own.seal = predicted AND the_other.seal = observed),
+  false
+);
 
 -- Where in the site the audit says that a printed number cannot be true beside the document's others; NULL where it says no such
 -- thing. `document` is the subject of the transcription, `id` the claim's.
