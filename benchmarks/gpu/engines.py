@@ -169,7 +169,7 @@ def _answers(serve: Serve) -> bool:
         return False
 
 
-def complete(serve: Serve, words: int = 300, timeout_s: float = 140.0) -> None:
+def complete(serve: Serve, words: int = 300, timeout_s: float = 280.0) -> None:
     """One completion of a prompt of its own; kernels compile at the first one."""
     prompt = " ".join(sentences(f"{serve.url}-{words}", words))
     document = {"model": MODEL, "prompt": prompt, "max_tokens": 4, "ignore_eos": True}
