@@ -13,11 +13,11 @@ from typing import Any
 import markdown
 import yaml  # type: ignore[import-untyped]
 
-from k3repro.report._each import Instance
 from k3repro.report._figures import Drawer, figure_html
 from k3repro.report._glossary import Term, mark_terms
 from k3repro.report._html import parse_page
 from k3repro.report._markup import attributes, canonical_json, sha256
+from k3repro.report._page_per_row import Instance
 from k3repro.report._pages import Page, Where, render_page
 from k3repro.report._site import Site
 

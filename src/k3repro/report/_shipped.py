@@ -13,10 +13,10 @@ from pathlib import Path
 
 import k3repro
 from k3repro.errors import K3Error
-from k3repro.report._each import instances
 from k3repro.report._finding import Finding, found
 from k3repro.report._glossary import load_glossary
 from k3repro.report._outline import Outline, extensions, outline_of_template
+from k3repro.report._page_per_row import instances
 from k3repro.report._pages import Page, Shipped
 from k3repro.report._site import Site, study_files
 from k3repro.report._sources import Sources
