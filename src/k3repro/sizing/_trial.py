@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd
 from typing import Any
 
 from k3repro.sizing._candidate import Candidate
@@ -101,17 +102,37 @@ def try_candidate(candidate: Candidate, plan: Plan, constants: dict[str, str] | 
         UsageError: the candidate does not start, or a request is longer than it can hold.
     """
     spec = candidate.twin({name: str(value) for name, value in plan.constants} | (constants or {}))
-    core = Core(spec, 0, candidate.prefill_pools, candidate.decode_pools)
-    done = play(core, plan.sessions, users=plan.users, think_s=plan.think_s, session_block=plan.session_block)
-    counted = done[plan.skip : len(done) - plan.tail]
+    each = alike(plan, spec.lanes)
+    core = Core(spec, 0, candidate.prefill_pools, candidate.decode_pools, each)
+    done = play(
+        core, plan.sessions[::each], users=plan.users // each, think_s=plan.think_s,
+        session_block=plan.session_block,
+    )  # fmt: skip
+    counted = done[plan.skip // each : len(done) - plan.tail // each]
     return Trial(
-        candidate, len(counted), measured(counted, done, candidate.nodes), _waits(counted),
-        max(flight.finished_ns for flight in done) / 1e9, sum(sum(p.preemptions) for p in core.decodes),
+        candidate, len(counted) * each, measured(counted, done, candidate.nodes, each), _waits(counted),
+        max(flight.finished_ns for flight in done) / 1e9,
+        sum(sum(p.preemptions) for p in core.decodes) * each,
     )  # fmt: skip
 
 
-def measured(counted: Sequence[Flight], done: Sequence[Flight], nodes: int) -> dict[str, float]:
-    """Percentiles of what counted requests saw, and rates while they ran, to four significant digits."""
+def alike(plan: Plan, lanes: int) -> int:
+    """How many neighbouring lanes do the same at all times, so that one can be simulated for all.
+
+    Equal requests of a closed loop start together in as many lanes, end with the same step, and are followed
+    by as many. So it is with every number that divides the users, the requests, and the lanes.
+    """
+    if not plan.users or not plan.workload.uniform:
+        return 1
+    return gcd(lanes, plan.users, len(plan.sessions), plan.skip, plan.tail)
+
+
+def measured(
+    counted: Sequence[Flight], done: Sequence[Flight], nodes: int, each: int = 1
+) -> dict[str, float]:  # fmt: skip
+    """Percentiles of what counted requests saw, and rates while they ran, to four significant digits; a
+    flight stands for `each` equal ones.
+    """
     found = {
         "ttft_s": [(f.times[0] - f.arrival_ns) / 1e9 for f in counted],
         "tpot_ms": [(f.times[-1] - f.times[0]) / 1e6 / max(1, f.output_tokens - 1) for f in counted],
@@ -119,15 +140,17 @@ def measured(counted: Sequence[Flight], done: Sequence[Flight], nodes: int) -> d
     }
     values = {
         f"{name}_p{percent}": quantile(column, percent / 100)
-        for name, column in ((name, sorted(column)) for name, column in found.items())
+        for name, column in (
+            (name, sorted(value for value in column for _ in range(each))) for name, column in found.items()
+        )
         for percent in PERCENTILES
     }
     # Rate while the cluster is full: what was finished between the first and the last counted arrival.
     begin, end = counted[0].arrival_ns, max(f.finished_ns for f in counted)
     inside = [f for f in done if begin < f.finished_ns <= end]
     span = max(1, end - begin) / 1e9
-    values["tokens_per_s"] = sum(f.prompt_tokens + f.output_tokens for f in inside) / span
-    values["out_tokens_per_s"] = sum(f.output_tokens for f in inside) / span
+    values["tokens_per_s"] = sum(f.prompt_tokens + f.output_tokens for f in inside) * each / span
+    values["out_tokens_per_s"] = sum(f.output_tokens for f in inside) * each / span
     values["tokens_per_s_node"] = values["tokens_per_s"] / nodes
     values["user_tokens_per_s"] = 1000 / values["tpot_ms_p50"] if values["tpot_ms_p50"] else 0.0
     return {name: float(f"{value:.4g}") for name, value in values.items()}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Self
 
 from k3repro.observed import SIMULATED, note
@@ -28,7 +29,7 @@ _PREFILL_END, _READY, _ARRIVED, _PREFILL_START, _BOUNDARY, _EXPIRY = range(6)
 # Buckets of the times and sizes of transfers that `/metrics` shows, those of vLLM's connectors.
 TRANSFER_BOUNDS_NS = [ms * 1_000_000 for ms in (5, 10, 25, 50, 75, 100, 200, 300, 500, 750, 1000, 5000)]
 TRANSFER_BOUNDS_BYTES = [1 << power for power in range(11, 35, 2)]
-_Work = tuple[list[Flight], list[tuple[Flight, int]], int, int]
+_Work = tuple[list[Flight], list[tuple[Flight, int]], int, int, int]
 _Payload = Flight | int | tuple[int, int] | _Work
 
 
@@ -44,16 +45,23 @@ class Core:
     Drivers and defects know one pool of each, `prefill` and `decode`, which are the first ones. Requests take
     turns over the lanes of all pools. The lanes of a pool step together; pools do not wait for one another.
     Making one marks the run as simulated.
+
+    Where every request comes with `alike` - 1 equal ones in the neighbouring lanes, one lane can stand for
+    that many: requests, lanes and counters are then those of one in `alike`, times are those of all.
     """
 
     def __new__(cls, *_: object, **__: object) -> Self:
         note(SIMULATED)
         return super().__new__(cls)
 
-    def __init__(self, platform: Platform, seed: int, prefill_pools: int = 1, decode_pools: int = 1) -> None:
+    def __init__(
+        self, platform: Platform, seed: int, prefill_pools: int = 1, decode_pools: int = 1, alike: int = 1
+    ) -> None:
+        if alike > 1:
+            platform = replace(platform, lanes=platform.lanes // alike)
         self.platform = platform
         self.pages = paging(platform)
-        self.costs = Costs(platform, self.pages)
+        self.costs = Costs(platform, self.pages, alike)
         self.now_ns = 0
         self.submitted = 0
         self.flights: dict[int, Flight] = {}  # accepted and neither finished nor cancelled
@@ -75,6 +83,7 @@ class Core:
         self._jitter = jitter
         self._events: list[tuple[int, int, int, _Payload]] = []
         self._sequence = 0
+        self._ends_only = False
         self._link_free = [[0] * platform.lanes for _ in range(decode_pools)]
         self._handoff_ns = platform.handoff_ns
         step = self.costs.decode_step(1, 0)
@@ -98,6 +107,14 @@ class Core:
 
     # ---- what drivers call
 
+    def keep_ends_only(self) -> None:
+        """Keep no chunks of prompts, and of tokens only the first and the last, which is what a driver of
+        whole answers reads. Without jitter, equal prefill steps are then run in one.
+        """
+        self._ends_only = not self.platform.jitter_ppm
+        for pool in self.decodes:
+            pool.ends_only = True
+
     def submit(
         self, prompt_tokens: int, output_tokens: int, hashes: Sequence[int] = (), lane: int | None = None
     ) -> Flight:
@@ -119,7 +136,7 @@ class Core:
         if self.defects is not None:
             self.defects.arrive(flight, self)
         self.prefills[flight.prefill_pool].queues[lane].append(flight)
-        self._kick(self.now_ns + self.platform.gather_ns, flight.prefill_pool)
+        self._kick(self.now_ns + self.platform.gather_ns, flight.prefill_pool, lane)
         return flight
 
     def next_event_ns(self) -> int | None:
@@ -231,7 +248,7 @@ class Core:
             self.prefills[flight.prefill_pool].queues[lane].remove(flight)
             flight.state = DONE
             self._source_free(flight)
-            self._kick(self.now_ns, flight.prefill_pool)
+            self._kick(self.now_ns, flight.prefill_pool, lane)
 
     def _thaw(self) -> None:
         """A stall is over: what was due meanwhile happens now, not in the past."""
@@ -240,10 +257,14 @@ class Core:
 
     # ---- prefill
 
-    def _kick(self, when: int, pool: int) -> None:
-        if not self.prefills[pool].active:
-            self.prefills[pool].active = True
-            self._push(when, _PREFILL_START, pool)
+    def _kick(self, when: int, index: int, lane: int) -> None:
+        """There is work in a lane: start a step unless one is under way, which the next one follows."""
+        pool = self.prefills[index]
+        if not pool.active:
+            pool.active = True
+            self._push(when, _PREFILL_START, index)
+        elif pool.cut(lane, self.now_ns):
+            self._push(pool.ends_ns[-1], _PREFILL_END, ([], pool.shares, -1, index, pool.epoch))
 
     def _prefill_step(self, now: int, index: int) -> None:
         pool = self.prefills[index]
@@ -252,13 +273,24 @@ class Core:
             pool.active = False
             return
         pairs = sum(map(_pairs, shares)) if self.platform.prefill_pair_fs else 0
-        cost = self._jitter.apply(self.costs.prefill_step(total, pairs))
-        self._push(now + cost, _PREFILL_END, (finished, shares, now, index))
+        more = pool.repeats(shares) if self._ends_only else 0
+        if more:
+            pool.begin(shares, self.costs.prefill_steps(now, total, pairs, more))
+            now, end = -1, pool.ends_ns[-1]
+        else:
+            end = now + self._jitter.apply(self.costs.prefill_step(total, pairs))
+        self._push(end, _PREFILL_END, (finished, shares, now, index, pool.epoch))
 
     def _prefill_end(self, now: int, work: _Work) -> None:
-        finished, shares, start, index = work
-        for flight, tokens in shares:
-            flight.chunks.append((start, now, tokens))
+        finished, shares, start, index, epoch = work
+        pool = self.prefills[index]
+        if epoch != pool.epoch:
+            return
+        if start < 0:
+            pool.end_span()
+        elif not self._ends_only:
+            for flight, tokens in shares:
+                flight.chunks.append((start, now, tokens))
         for flight in finished:
             flight.prefill_end_ns = now
             if flight.cancelled:
@@ -266,13 +298,13 @@ class Core:
                 self._source_free(flight)
                 continue
             flight.state = HOLD
-            self.prefills[index].end(flight)
+            pool.end(flight)
             self._push(now + self._handoff_ns, _READY, flight)
         self._prefill_step(now, index)
 
     def _source_free(self, flight: Flight) -> None:
         if self.prefills[flight.prefill_pool].release(flight):
-            self._kick(self.now_ns, flight.prefill_pool)
+            self._kick(self.now_ns, flight.prefill_pool, flight.lane)
 
     # ---- handoff
 

@@ -6,6 +6,8 @@ take whatever the batch is; it is why concurrency is nearly free while requests 
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 from k3repro.twin._paging import Paging
 from k3repro.twin._platform import Platform
 
@@ -18,9 +20,10 @@ _GRAPH = {"full": 0, "piecewise": 1, "none": 4}
 
 
 class Costs:
-    """Costs of one platform."""
+    """Costs of one platform, each of whose lanes stands for `alike` equal ones."""
 
-    def __init__(self, platform: Platform, pages: Paging) -> None:
+    def __init__(self, platform: Platform, pages: Paging, alike: int = 1) -> None:
+        self._alike = alike
         self._platform = platform
         self._pages = pages
         change = _GRAPH[platform.graph] - _GRAPH[platform.native_graph]
@@ -36,7 +39,7 @@ class Costs:
 
         The wall law was measured at `c0_prompt_tokens` of context, so only what lies above costs extra.
         """
-        cost = self._floor + self._sequence * (running - 1)
+        cost = self._floor + self._sequence * (running * self._alike - 1)
         if context > self._reference:
             cost += (context - self._reference) * self._context_ps // 1000
         if longest > self._reference:
@@ -59,6 +62,19 @@ class Costs:
 
     def prefill_step(self, tokens: int, pairs: int = 0) -> int:
         """One prefill step of the pool over `tokens` tokens of all lanes, which attend to `pairs` others."""
+        return self._prefill(tokens * self._alike, pairs * self._alike)
+
+    def prefill_steps(self, now: int, tokens: int, pairs: int, more: int) -> list[int]:
+        """Ends of a prefill step that starts now and of `more` after it over as many tokens, each of which
+        attends to a chunk more than in the step before.
+        """
+        spec = self._platform
+        fixed, a_pair = self._prefill(tokens * self._alike, 0), spec.prefill_pair_fs * self._alike
+        first, grown = pairs * a_pair, tokens * spec.prefill_lane_tokens * a_pair
+        steps = [fixed + (first + count * grown) // 1_000_000 for count in range(more + 1)]
+        return [now + end for end in accumulate(steps)]
+
+    def _prefill(self, tokens: int, pairs: int) -> int:
         spec = self._platform
         return (
             spec.prefill_step_ns + spec.prefill_token_ns * tokens + spec.prefill_pair_fs * pairs // 1_000_000
@@ -68,7 +84,7 @@ class Costs:
         """A preempted request's cache computed again on its decode lane, a chunk a step."""
         budget = self._platform.prefill_lane_tokens
         whole, rest = divmod(tokens, budget)
-        return whole * self.prefill_step(budget) + (self.prefill_step(rest) if rest else 0)
+        return whole * self._prefill(budget, 0) + (self._prefill(rest, 0) if rest else 0)
 
     def wire(self, prompt_tokens: int) -> int:
         """Time on the wire of one handoff: latents of the prompt and the recurrent state, per rank.

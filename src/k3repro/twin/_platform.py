@@ -159,8 +159,9 @@ def checked(value: P) -> P:
     for name in _POSITIVE:
         if getattr(value, name) < 1:
             raise UsageError(f"{name} must be at least 1", where=f"twin:{value.name}")
+    text = _text(type(value))
     for field in fields(value):
-        if field.name not in _text(type(value)) and getattr(value, field.name) < 0:
+        if field.name not in text and getattr(value, field.name) < 0:
             raise UsageError(f"{field.name} must not be negative", where=f"twin:{value.name}")
     need = value.heap_bytes + value.kv_pool_bytes + value.graph_bytes
     if need > value.room_bytes:

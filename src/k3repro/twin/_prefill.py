@@ -10,6 +10,7 @@ blocks of its tokens, and one whose last state is gone is found only up to the l
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 
 from k3repro.twin._paging import Paging
@@ -35,6 +36,9 @@ class PrefillPool:
         # With prefix caching (align mode) a request pins two state blocks of each group of recurrent layers.
         self._groups = pages.state_blocks // 2
         self._caching = bool(platform.prefix_caching)
+        self.epoch = 0
+        self.shares: list[tuple[Flight, int]] = []
+        self.ends_ns: list[int] = []
 
     def step(self, now: int) -> tuple[int, list[Flight], list[tuple[Flight, int]]]:
         """One step's worth of work: (tokens, requests whose prefill it ends, what each request gets)."""
@@ -58,6 +62,41 @@ class PrefillPool:
                 if not flight.prefill_left:
                     finished.append(queue.popleft())
         return total, finished, shares
+
+    # ---- spans of equal steps
+
+    def repeats(self, shares: list[tuple[Flight, int]]) -> int:
+        """How many steps with the same shares follow a step just taken, before one that ends a prompt."""
+        budget = self._budget
+        if any(take < budget for _, take in shares):
+            return 0
+        return max(0, min((flight.prefill_left - 1) // budget for flight, _ in shares))
+
+    def begin(self, shares: list[tuple[Flight, int]], ends_ns: list[int]) -> None:
+        """Run the step just taken, and those after it that end at `ends_ns`, as one span."""
+        self.shares, self.ends_ns = shares, ends_ns
+        self.epoch += 1
+
+    def cut(self, lane: int, now: int) -> bool:
+        """Have the span end with the step under way, for work in a lane that has no share of it; False when
+        it changes nothing.
+        """
+        if not self.shares or any(flight.lane == lane for flight, _ in self.shares):
+            return False
+        kept = bisect_right(self.ends_ns, now) + 1
+        if kept >= len(self.ends_ns):
+            return False
+        del self.ends_ns[kept:]
+        self.epoch += 1
+        return True
+
+    def end_span(self) -> None:
+        """What the steps after the first one did."""
+        for flight, take in self.shares:
+            flight.prefill_left -= take * (len(self.ends_ns) - 1)
+        self.shares = []
+
+    # ---- what ends
 
     def end(self, flight: Flight) -> None:
         """A prompt's cache is complete: name its full blocks, so that later prompts find them."""

@@ -48,8 +48,7 @@ def play(
     has ended. With `users` 0 sessions start at their `arrival_s`. Turns follow after their own delay.
     `stop` sees every request that ends, and ends the run by returning True.
     """
-    for pool in core.decodes:
-        pool.ends_only = True
+    core.keep_ends_only()
     prompts = _Prompts(core.pages.block_tokens, session_block) if core.platform.prefix_caching else None
     waiting = iter(range(min(users, len(sessions)) if users else len(sessions), len(sessions)))
     due = [

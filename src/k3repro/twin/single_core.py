@@ -246,7 +246,7 @@ class SingleCore(Core):
         step = self.decode.steps.step(1, 0)
         self._least_step_ns = max(1, step - step * platform.jitter_ppm // _PPM - 1)
 
-    def _kick(self, when: int, pool: int = 0) -> None:
+    def _kick(self, when: int, index: int = 0, lane: int = 0) -> None:
         """Have the queue looked at when the step in progress ends."""
         self._plan_boundary()
 

@@ -89,6 +89,12 @@ class Workload:
         ]
 
     @property
+    def uniform(self) -> bool:
+        """Whether all requests are equal, and share what they share with all others."""
+        fixed = self.isl.kind == self.osl.kind == "fixed"
+        return fixed and self.corpus is None and self.prefix_groups == 1
+
+    @property
     def mean_isl(self) -> float:
         """Mean prompt tokens of a request."""
         turns = (
