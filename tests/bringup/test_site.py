@@ -263,3 +263,75 @@ def test_ssh_by_hand_uses_the_keys_of_the_file() -> None:
     keys = '[ssh]\nidentity = "/k/id"\nknown_hosts = "/k/hosts"\n'
     said = scripts(SSH.replace("[ssh]\n", keys))["run-over-ssh.sh"]
     assert "ssh -i /k/id -o UserKnownHostsFile=/k/hosts " in said
+
+
+def test_podman_gets_no_shared_memory_beside_the_hosts_and_no_groups_it_cannot_name() -> None:
+    """Podman refuses the first, and rootless the second; docker takes both (recipe)."""
+    script, docker = (scripts(runtime(name))["10-prefill_worker.sh"] for name in ("podman", "docker"))
+    assert "--shm-size" not in script and "--ipc host" in script and "--shm-size 128g" in docker
+    kept = "else set -- --group-add keep-groups --ulimit host; fi"
+    assert kept in script and "keep-groups" not in docker
+    start = script[script.index("id=$(") :]
+    assert "--group-add" not in start and "--ulimit" not in start and '"$@"' in start
+
+
+def test_an_image_keeps_its_own_libraries_and_has_a_home() -> None:
+    script = scripts(runtime("apptainer"))["10-prefill_worker.sh"]
+    assert "--rocm" not in script and "--home /var/tmp/k3disagg/jit/prefill" in script
+    assert "HOME=/var/tmp/k3disagg/jit/prefill" in scripts(runtime("pyxis"))["10-prefill_worker.sh"]
+
+
+@pytest.mark.parametrize(
+    ("line", "ok"),
+    [
+        ("cpunodebind=0;membind=0,1", True),
+        ("interleave=all", True),
+        ("--interleave=all", False),
+        ("a;", False),
+    ],
+)
+def test_several_options_of_numactl(line: str, ok: bool) -> None:
+    text = SLURM.replace('runtime = "docker"', f'runtime = "docker"\nnuma = "{line}"')
+    if ok:
+        words = scripts(text)["10-prefill_worker.sh"].replace(" \\\n ", "")
+        assert f"numactl {' '.join('--' + part for part in line.split(';'))} vllm serve" in words
+        return
+    with pytest.raises(SpecError, match="without their dashes"):
+        parse_cluster(text, "c.toml")
+
+
+@pytest.mark.parametrize("option", ["--nodes=2", "--mem=64G", "--nod=2", "--exclusive", "--signal=B:INT@9"])
+def test_an_option_that_would_undo_the_job_is_refused(option: str) -> None:
+    with pytest.raises(SpecError, match="would undo"):
+        parse_cluster(slurm(options="x").replace('"x"', f'["{option}"]'), "c.toml")
+
+
+def test_commands_of_the_site_may_read_what_is_not_set() -> None:
+    line = ". /etc/profile.d/modules.sh"
+    text = SLURM.replace('runtime = "docker"', f'runtime = "docker"\nbefore = ["{line}"]')
+    for name, script in scripts(text).items():
+        if name[:2].isdigit():
+            assert f"set +u\n# shellcheck source=/dev/null\n{line}\nset -u\n" in script
+
+
+def test_a_job_serves_when_a_token_came_and_has_its_own_logs() -> None:
+    batch = scripts(COUNTED)["serve.sbatch"]
+    assert batch.index("/v1/completions") < batch.index("serving at")
+    assert '"s/k3-job-id/$SLURM_JOB_ID/g"' in batch and "launch=job-k3-job-id:decode_worker" in batch
+    assert "has no IPv4 address on eth0" in batch
+    assert all("-m " in line for line in batch.splitlines() if "curl " in line)
+
+
+def test_nodes_that_slurm_chooses_have_no_scripts_of_their_own() -> None:
+    assert set(scripts(COUNTED)) == {"serve.sbatch", "Dockerfile"}
+
+
+def test_a_denied_plan_is_written_only_when_asked(tmp_path: Path) -> None:
+    words = ["bringup", "plan", "--cluster", "mi300x-cx7", "--set", "layout.max_num_batched_tokens=8192"]
+    for more in (["--write", str(tmp_path / "no")], ["--diff", "recipe"], ["--json"]):
+        result = CliRunner().invoke(root, [*words, *more])
+        assert result.exit_code == 1 and "batched-tokens" in result.output, more
+    assert not (tmp_path / "no").exists()
+    result = CliRunner().invoke(root, [*words, "--write", str(tmp_path / "yes"), "--unsafe"])
+    assert result.exit_code == 0
+    assert "\n# DENIED: [batched-tokens] " in (tmp_path / "yes" / "serve.sbatch").read_text()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,6 +88,58 @@ def k3(hosts: Hosts, *words: str, check: bool = True) -> subprocess.CompletedPro
     assert not check or done.returncode == 0, done.stderr[-3000:] + done.stdout[-1000:]
     assert "Traceback" not in done.stderr
     return done
+
+
+def write(hosts: Hosts, folder: Path, file: str) -> Path:
+    """The folder of `plan --write` for the router at hand."""
+    known = subprocess.run([hosts.router, "--help"], capture_output=True, text=True).stdout
+    (folder / "help.txt").write_text(known)
+    written = folder / "written"
+    k3(hosts, "plan", "--cluster", file, "--write", str(written), "--router-help", str(folder / "help.txt"))
+    return written
+
+
+def submit(hosts: Hosts, folder: Path, file: str) -> str:
+    """Job of the plan's batch script."""
+    script = write(hosts, folder, file) / "serve.sbatch"
+    argv = ["sbatch", "--parsable", f"--chdir={folder}", f"--output={folder}/%j.out", script]
+    put = subprocess.run(argv, capture_output=True, text=True)
+    assert put.returncode == 0, put.stderr
+    return put.stdout.strip()
+
+
+def until_it_serves(folder: Path, job: str) -> str:
+    """What the job's output says by then; a job that ends before is a failure."""
+    return _until(folder, job, lambda said: "k3repro: serving at" in said)
+
+
+def until_it_ends(folder: Path, job: str) -> str:
+    """What the job's output says at its end."""
+    return _until(folder, job, lambda _: _state(job) not in {"CONFIGURING", "RUNNING", "COMPLETING"})
+
+
+def _until(folder: Path, job: str, ready: Callable[[str], bool]) -> str:
+    end = time.monotonic() + 180
+    while True:
+        said = output.read_text() if (output := folder / f"{job}.out").exists() else ""
+        if ready(said):
+            return said
+        ended = "has ended" in said.partition("serving at")[0]
+        time.sleep(3 if ended else 0.5)  # the last lines of a log follow
+        assert time.monotonic() < end and not ended, output.read_text()[-5000:] if said else "no output"
+
+
+def _state(job: str) -> str:
+    said = subprocess.run(["scontrol", "show", "job", job], capture_output=True, text=True).stdout
+    return said.partition("JobState=")[2].split()[0]
+
+
+def gone(left: Callable[[], list[str]]) -> None:
+    """Wait until nothing is left; what is left after two minutes fails the test."""
+    end = time.monotonic() + 120
+    while left() and time.monotonic() < end:
+        time.sleep(0.5)
+    assert left() == []
 
 
 def processes(folder: Path) -> list[str]:

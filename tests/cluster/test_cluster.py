@@ -11,7 +11,18 @@ import time
 from pathlib import Path
 
 import pytest
-from cluster_hosts import MEASURED, Hosts, k3, nothing_left, processes
+from cluster_hosts import (
+    MEASURED,
+    Hosts,
+    gone,
+    k3,
+    nothing_left,
+    processes,
+    submit,
+    until_it_ends,
+    until_it_serves,
+    write,
+)
 
 pytestmark = pytest.mark.cluster
 SCHEDULERS = ("local", "ssh", "slurm")
@@ -61,45 +72,43 @@ def test_slurm_chooses_the_nodes(hosts: Hosts, clean: Path) -> None:
 
 @pytest.mark.parametrize("end_by", ["scancel", "a role that ends"])
 def test_the_batch_script_runs_as_it_is_written(hosts: Hosts, clean: Path, end_by: str) -> None:
-    """`plan --write`, then sbatch: the router answers; scancel, or a role that ends, leaves nothing."""
+    """`plan --write`, then sbatch: it says that it serves; scancel, or a role that ends, leaves nothing."""
     file = str(hosts.cluster_file(clean, "slurm", count=True))
-    known = subprocess.run([hosts.router, "--help"], capture_output=True, text=True).stdout
-    (clean / "help.txt").write_text(known)
-    written = ["--write", str(clean / "written"), "--router-help", str(clean / "help.txt")]
-    k3(hosts, "plan", "--cluster", file, *written)
-    put = subprocess.run(["sbatch", "--parsable", f"--chdir={clean}", clean / "written" / "serve.sbatch"],
-                         capture_output=True, text=True)  # fmt: skip
-    assert put.returncode == 0, put.stderr
-    job = put.stdout.strip()
+    job = submit(hosts, clean, file)
     try:
-        body = json.dumps({"model": "kimi-k3", "prompt": "Hello", "max_tokens": 1})
-        ask = ["curl", "-s", "-m", "5", "--json", body, "http://10.78.0.3:30000/v1/completions"]
-        said, end = "", time.monotonic() + 120
-        while "choices" not in said:
-            logs = [*clean.glob("*.out"), *clean.glob("logs/router.log")]
-            output = "".join(path.read_text() for path in logs)
-            assert time.monotonic() < end, f"{said}\n{output[-5000:]}"
-            time.sleep(1)
-            said = subprocess.run(ask, capture_output=True, text=True).stdout
+        assert "serving at http://10.78.0.3:30000: one token came" in until_it_serves(clean, job)
+        said = k3(hosts, "status", "--cluster", file).stdout
+        assert f"batch job {job}: scancel {job}" in said
         if end_by == "a role that ends":
-            pid, _ = (clean / "logs" / ".run-manual:decode_worker").read_text().split()
+            pid, _ = (clean / "logs" / job / f".run-job-{job}:decode_worker").read_text().split()
             os.kill(int(pid), signal.SIGKILL)
-            end = time.monotonic() + 120
-            while "CONFIGURING RUNNING COMPLETING".find(_state(job)) >= 0 and time.monotonic() < end:
-                time.sleep(0.5)
-            assert _state(job) == "FAILED"
-            assert "decode_worker has ended, and the job with it" in next(clean.glob("*.out")).read_text()
+            said = until_it_ends(clean, job)
+            assert "decode_worker has ended with exit code 137, and the job with it" in said
+            assert f"last lines of {clean}/logs/{job}/vllm_decode_worker.log on k3t" in said
     finally:
         subprocess.run(["scancel", job])
-    end = time.monotonic() + 120
-    while processes(clean) and time.monotonic() < end:
-        time.sleep(0.5)
-    assert processes(clean) == []
+    gone(lambda: processes(clean))
 
 
-def _state(job: str) -> str:
-    said = subprocess.run(["scontrol", "show", "job", job], capture_output=True, text=True).stdout
-    return said.partition("JobState=")[2].split()[0]
+def test_scripts_over_ssh_start_and_stop_a_serve(hosts: Hosts, clean: Path) -> None:
+    """`run-over-ssh.sh` until a token came, seen by `status`; a dead role ends it; `stop.sh` the rest."""
+    file = str(hosts.cluster_file(clean, "ssh"))
+    written = write(hosts, clean, file)
+    done = subprocess.run(["sh", written / "run-over-ssh.sh"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "serving at http://10.78.0.1:30000: one token came" in done.stdout
+    said = k3(hosts, "status", "--cluster", file).stdout
+    assert all(f"k3t{i}: serve manual:" in said for i in range(1, 5)) and "stop.sh" in said
+    assert "serve manual:" in k3(hosts, "down", "--cluster", file).stdout
+    done = subprocess.run(["sh", written / "stop.sh"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    nothing_left(clean)
+    broken = written / "20-decode_worker.sh"
+    broken.write_text(broken.read_text().replace(" twin engine serve", " twin engine serve --no-such"))
+    done = subprocess.run(["sh", written / "run-over-ssh.sh"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and "decode_worker has ended" in done.stderr and "--no-such" in done.stderr
+    subprocess.run(["sh", written / "stop.sh"], check=True, capture_output=True, timeout=120)
+    nothing_left(clean)
 
 
 def test_the_gate_passes_and_is_sealed(hosts: Hosts, clean: Path) -> None:

@@ -15,7 +15,17 @@ import time
 from pathlib import Path
 
 import pytest
-from cluster_hosts import MEASURED, Hosts, k3, nothing_left
+from cluster_hosts import (
+    MEASURED,
+    Hosts,
+    gone,
+    k3,
+    nothing_left,
+    processes,
+    submit,
+    until_it_ends,
+    until_it_serves,
+)
 
 pytestmark = pytest.mark.cluster
 IMAGE = "localhost/k3repro-test:1"
@@ -61,10 +71,14 @@ def image(clean: Path, hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> Path:
     return clean
 
 
-def cluster_file(hosts: Hosts, folder: Path, extra: str = "") -> str:
+FLAGS = ["--network", "host", "--ipc", "host", "--shm-size", "128g", "--cap-add", "SYS_PTRACE"]
+
+
+def cluster_file(hosts: Hosts, folder: Path, extra: str = "", scheduler: str = "local") -> str:
+    """The recipe's flags for containers without devices and limits, which a test machine may not have."""
     container = f'runtime = "podman"\nimage = "{IMAGE}"'
-    flags = f'"container.flags" = ["--network", "host"]\n{extra}'
-    return str(hosts.cluster_file(folder, "local", extra=flags, container=container))
+    flags = f'"container.flags" = {json.dumps(FLAGS)}\n{extra}'
+    return str(hosts.cluster_file(folder, scheduler, extra=flags, container=container))
 
 
 def containers() -> list[str]:
@@ -87,6 +101,28 @@ def test_containers_come_up_answer_and_go(hosts: Hosts, image: Path) -> None:
     assert down["foreign"] == [] and containers() == []
     nothing_left(image)
     MEASURED.append(("podman containers: up, down", f"{took:.1f} s, {down['seconds']:.1f} s"))
+
+
+@pytest.mark.parametrize("end_by", ["scancel", "a role that ends", "the time limit"])
+def test_a_job_takes_its_containers_along(hosts: Hosts, image: Path, end_by: str) -> None:
+    """Steps that started containers remove them: srun's own SIGTERM would kill those steps first."""
+    file = Path(cluster_file(hosts, image, scheduler="slurm"))
+    job = submit(hosts, image, str(file))
+    try:
+        until_it_serves(image, job)
+        assert len(containers()) == 4
+        if end_by == "a role that ends":
+            subprocess.run(["podman", "kill", "k3disagg_decode_worker"], check=True, capture_output=True)
+            said = until_it_ends(image, job)
+            assert "decode_worker has ended with exit code 137, and the job with it" in said
+            assert "vllm_decode_worker.log on k3t4" in said
+        elif end_by == "the time limit":
+            subprocess.run(["scancel", "--batch", "--signal=TERM", job], check=True)
+            until_it_ends(image, job)
+    finally:
+        subprocess.run(["scancel", job])
+    gone(containers)
+    gone(lambda: processes(image))
 
 
 def test_a_strangers_container_is_named_and_left(hosts: Hosts, image: Path) -> None:

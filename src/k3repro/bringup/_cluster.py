@@ -307,23 +307,29 @@ def _check(cluster: Cluster) -> None:
             )
 
 
+_EXAMPLES = {
+    "memory": "0 for all of a node, or 512G",
+    "gres": "gpu:8 or gpu:mi300x:8",
+    "numa": "interleave=all: options of numactl without their dashes, ; between",
+}
+
+
 def _check_slurm(cluster: Cluster) -> None:
     """What stands in options of salloc, sbatch and srun, and what only a Slurm allocation can do."""
     where = cluster.where
     for what, shape in (
         ("memory", r"\d+[KMGT]?"),
         ("gres", r"none|[A-Za-z0-9_:.,-]+"),
-        ("numa", r"[a-z0-9=,:-]+"),
+        ("numa", r"[a-z]+(=[a-z0-9,+!:.-]+)?(;[a-z]+(=[a-z0-9,+!:.-]+)?)*"),
     ):
         value = getattr(cluster, what)
         if value and not re.fullmatch(shape, value):
-            raise SpecError(f"{value!r} is not a value of {what}", where=where, fix="See docs/bringup.md.")
+            fix = f"For example {_EXAMPLES[what]}."
+            raise SpecError(f"{value!r} is not a value of {what}", where=where, fix=fix)
     if cluster.output and not re.fullmatch(r"[A-Za-z0-9_./%+-]+", cluster.output):
         raise SpecError(f"{cluster.output!r} is not a file name for Slurm", where=f"{where}: slurm.output")
     for option in cluster.options:
-        if not re.fullmatch(r"--[a-z][a-z-]*(=[A-Za-z0-9_.,:/@%&|*+-]+)?", option):
-            said = f"{option!r} is not one option of sbatch"
-            raise SpecError(said, where=f"{where}: slurm.options", fix="For example --constraint=mi300x.")
+        _sanitise.slurm_option(option, f"{where}: slurm.options")
     for line in cluster.before:
         if not line.isprintable() or not line.strip():
             raise SpecError(f"{line!r} is not one line of a shell", where=f"{where}: container.before")

@@ -1,171 +1,83 @@
-"""What `bringup plan --write` gives: a script per role, the whole order over ssh or as a Slurm batch job."""
+"""What `bringup plan --write` gives: a script per role, the whole order over ssh and its end, a batch job."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
-from k3repro.bringup._cluster import ROLES, Node
-from k3repro.bringup._plan import ROUTER, ROUTER_PID, Launch, Plan, folded, url_host
-from k3repro.bringup._script import dockerfile, joined, launch_script, router_script
-from k3repro.bringup._slurm import address_command, slurm_options, step_options
+from k3repro.bringup._batch import batch_job
+from k3repro.bringup._cluster import ROLES
+from k3repro.bringup._node_status import alive_lines, stop_script
+from k3repro.bringup._order import LAST_WORDS, in_order
+from k3repro.bringup._plan import ROUTER, Plan
+from k3repro.bringup._script import dockerfile, joined, launch_script, mark_of, router_script
 
-# Variables that no engine should inherit from whoever submits: the names of `_sanitise`, as a shell pattern.
-_SECRETS = "*_TOKEN|TOKEN|*SECRET*|*PASSWORD*|*PASSWD*|*CREDENTIAL*|*API_KEY*|*ACCESS_KEY*|*PRIVATE_KEY*"
+BY_HAND = "manual"
+"""The serve of what these scripts start over ssh."""
+_REVERSE = (ROUTER, "decode_master", "prefill_master", "decode_worker", "prefill_worker")
 
 
-def hand_scripts(plan: Plan) -> dict[str, str]:
-    """File name -> text: one script per role in order, the whole order, an sbatch file, a Dockerfile."""
-    files = {}
-    for index, launch in enumerate(plan.launches, start=1):
-        files[f"{index}0-{launch.role}.sh"] = f"#!/bin/sh\n{launch_script(launch, plan, 'manual')}"
-    files["50-router.sh"] = f"#!/bin/sh\n{router_script(plan, 'manual')}"
+def hand_scripts(plan: Plan, denied: Sequence[str] = ()) -> dict[str, str]:
+    """File name -> text. Roles one by one only where the nodes are named; `denied` stands on top of each."""
+    files = {"serve.sbatch": batch_job(plan), "Dockerfile": dockerfile(plan)}
     if not plan.cluster.unnamed:
+        for index, launch in enumerate(plan.launches, start=1):
+            files[f"{index}0-{launch.role}.sh"] = f"#!/bin/sh\n{launch_script(launch, plan, BY_HAND)}"
+        files["50-router.sh"] = f"#!/bin/sh\n{router_script(plan, BY_HAND)}"
         files["run-over-ssh.sh"] = _over_ssh(plan)
-    files["serve.sbatch"] = _batch(plan)
-    files["Dockerfile"] = dockerfile(plan)
-    return files
+        files["stop.sh"] = _stop(plan)
+    marks = "".join(f"# DENIED: {line}\n" for line in denied)
+    return {name: _below_first_line(text, marks) for name, text in sorted(files.items())}
 
 
-def _in_order(plan: Plan, start: list[str], router: str, look: str = "") -> list[str]:
-    """Workers, masters, both model lists, the router. `look` runs before each poll of a list."""
-    alive = f"sleep {plan.timing('alive_s'):g}"
-    return [*start[:2], alive, *start[2:], *_wait_for_models(plan, look), router]
+def _below_first_line(text: str, marks: str) -> str:
+    first, _, rest = text.partition("\n")
+    return f"{first}\n{marks}{rest}"
 
 
-def _wait_for_models(plan: Plan, look: str) -> list[str]:
-    """Poll both masters' model list, as the recipe does."""
-    lines, model = [], plan.launches[0].flag("--served-model-name") or ""
-    polls = int(plan.timing("ready_s") // max(plan.timing("poll_s"), 1))
-    for role in ("prefill_master", "decode_master"):
-        launch = plan.launch(role)
-        url = f"http://{url_host(launch.node.address)}:{launch.flag('--port')}/v1/models"
-        lines += [
-            "n=0",
-            f"until curl -sf --noproxy '*' {_url(plan, url, launch.node)} | grep -q {shlex.quote(model)}; do",
-            *([f"  {look}"] if look else []),
-            f"  n=$((n + 1)); [ $n -lt {polls} ] || {{ echo '{role} lists no model' >&2; exit 1; }}",
-            f"  sleep {plan.timing('poll_s'):g}",
-            "done",
-        ]
-    return lines
-
-
-def _url(plan: Plan, url: str, node: Node) -> str:
-    if not plan.cluster.unnamed:
-        return shlex.quote(url)
-    return f'"{url.replace(node.address, _chosen("addresses", node))}"'
-
-
-def _chosen(what: str, node: Node) -> str:
-    return f"${{{what}[{ROLES.index(node.role)}]}}"
-
-
-def _over_ssh(plan: Plan) -> str:
+def _ssh(plan: Plan, role: str) -> str:
     cluster = plan.cluster
     words = ["ssh", *(["-p", str(cluster.port)] if cluster.port != 22 else [])]
     words += ["-i", cluster.identity] if cluster.identity else []
     words += ["-o", f"UserKnownHostsFile={cluster.known_hosts}"] if cluster.known_hosts else []
     user = f"{cluster.user}@" if cluster.user else ""
-
-    def to(role: str, file: str) -> str:
-        return f"{shlex.join([*words, user + cluster.node(role).address])} sh -s < {file}"
-
-    start = [to(role, f"{index}0-{role}.sh") for index, role in enumerate(ROLES, start=1)]
-    head = ["#!/bin/sh", "# Workers, masters, then the router. Stop in reverse order.", "set -eu"]
-    order = _in_order(plan, start, to("prefill_master", "50-router.sh"))
-    return joined(*head, 'cd "$(dirname "$0")"', *order)
+    node = plan.router.node if role == ROUTER else cluster.node(role)
+    return f"{shlex.join([*words, user + node.address])} sh -s"
 
 
-def _batch(plan: Plan) -> str:
-    """The whole order as one job: it ends when any step ends, and no step outlives it."""
-    cluster = plan.cluster
-    options = [f"--job-name=k3repro-{cluster.name}", f"--output={cluster.output or 'k3repro-%j.out'}"]
-    options += slurm_options(cluster, gpus=plan.recipe.platform.gpus_per_node)
-    options += ["--no-requeue", "--propagate=NONE", "--signal=B:TERM@120"]
-    head = ["#!/bin/bash", *(f"#SBATCH {option}" for option in options), "set -eu", *_FRAME]
-    if cluster.unnamed:
-        head += _name_nodes(cluster.interface)
-    if cluster.runtime == "pyxis":
-        head.append(
-            f"srun --overlap -N4 -n4 --mpi=none mkdir -p -- {shlex.join([cluster.logs, cluster.cache])}"
-        )
-    body = [_step(plan, item.node, _held(plan, item), item.role) for item in plan.launches]
-    router = _step(plan, plan.router.node, _held_router(plan), ROUTER)
-    url = _url(plan, plan.router.url, plan.router.node)
-    end = [f"echo k3repro: serving at {url}", "while look; do sleep 5; done"]
-    return joined(*head, *_in_order(plan, body, router, "look"), *end)
+def _over_ssh(plan: Plan) -> str:
+    def start(role: str, file: str) -> str:
+        return f'{_ssh(plan, role)} < {file}\nstarted="$started {role}"'
+
+    roles = [start(role, f"{index}0-{role}.sh") for index, role in enumerate(ROLES, start=1)]
+    head = ["#!/bin/sh", "# Workers, masters, then the router. stop.sh ends all of it.", "set -eu"]
+    order = in_order(plan, roles, start(ROUTER, "50-router.sh"))
+    return joined(*head, 'cd "$(dirname "$0")"', "started=", *_look(plan), *order)
 
 
-_FRAME = (
-    "for name in $(compgen -e); do",
-    f'  case ${{name^^}} in SLURM*) ;; {_SECRETS}) unset "$name" || true ;; esac',
-    "done",
-    "steps=() roles=()",
-    "stop() {",
-    "  trap - EXIT TERM INT",
-    '  [ "${#steps[@]}" = 0 ] || kill "${steps[@]}" 2> /dev/null || true',
-    "  wait",
-    "}",
-    "look() {",
-    '  for i in "${!steps[@]}"; do',
-    '    kill -0 "${steps[i]}" 2> /dev/null && continue',
-    '    echo "k3repro: ${roles[i]} has ended, and the job with it" >&2',
-    "    exit 1",
-    "  done",
-    "}",
-    "trap stop EXIT",
-    "trap 'exit 143' TERM INT",
-)
-
-
-def _held(plan: Plan, launch: Launch) -> str:
-    """A role's script that lasts as long as the role. A job that ends takes no new step, so the one that
-    started a container removes it."""
-    cluster = plan.cluster
-    script = launch_script(launch, plan, "manual", hold=not cluster.detached)
-    if not cluster.detached:
-        return script
-    return script + joined(
-        f"trap '{cluster.runtime} rm -f {launch.container} > /dev/null' EXIT",
-        "trap 'exit 143' TERM INT",
-        f"{cluster.runtime} wait {launch.container} &",
-        "wait $!",
-        "exit 1",
-    )
-
-
-def _held_router(plan: Plan) -> str:
-    cluster = plan.cluster
-    script = router_script(plan, "manual", hold=not cluster.detached)
-    if not cluster.detached:
-        return script
-    pid = shlex.quote(f"{plan.recipe.get('container', 'logs')}/{ROUTER_PID}")
-    alive = f'sleep 5; while kill -0 "$(cat {pid})" 2> /dev/null; do sleep 5; done'
-    container = plan.launch("prefill_master").container
-    return script + joined(f"{cluster.runtime} exec {container} /bin/sh -c {shlex.quote(alive)}", "exit 1")
-
-
-def _name_nodes(interface: str) -> list[str]:
-    """Hosts that Slurm gave, and the address each has on the interface of the cluster file."""
-    step = 'srun --overlap -N1 -n1 --mpi=none -w "$node"'
-    return [
-        'mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")',
-        "addresses=()",
-        'for node in "${nodes[@]}"; do',
-        f"  line=$({step} {shlex.join(address_command(interface))})",
-        "  line=${line#* inet }",
-        '  addresses+=("${line%%/*}")',
-        "done",
+def _look(plan: Plan) -> list[str]:
+    """A shell function that ends the script when a role that was started is gone; ssh itself may fail."""
+    logs = {item.role: item.log for item in plan.launches} | {ROUTER: plan.router.log}
+    lines = [
+        "gone() {",
+        '  [ "$1" = 255 ] || { echo "k3repro: $2 has ended; sh stop.sh ends the others" >&2; exit 1; }',
+        "}",
+        "look() {",
     ]
+    for role, log in logs.items():
+        lines += [
+            f"  case $started in *{role}*) {_ssh(plan, role)} <<'END' || gone $? {role} ;; esac",
+            *alive_lines(plan.cluster, mark_of(BY_HAND, role), role),
+            f'[ "$alive" = 0 ] || exit 0\nset -- {shlex.quote(log)}\n{LAST_WORDS}exit 1',
+            "END",
+        ]
+    return [*lines, "}"]
 
 
-def _step(plan: Plan, node: Node, script: str, role: str) -> str:
-    """A step of the batch script; where Slurm chose the nodes their addresses are put in first."""
-    end, cluster = f"END_{role.upper()}", plan.cluster
-    name = f'"{_chosen("nodes", node)}"' if cluster.unnamed else node.host
-    srun = folded(["srun", "--overlap", "-N1", "-n1", *step_options(cluster)])
-    kept = f'steps+=("$!") roles+=({role})'
-    if not cluster.unnamed:
-        return f"{srun} -w {name} sh -s <<'{end}' &\n{script}{end}\n{kept}"
-    names = " ".join(f'-e "s/{item.host}/{_chosen("addresses", item)}/g"' for item in cluster.nodes)
-    return f"{srun} -w {name} sh -s < <(sed {names} <<'{end}'\n{script}{end}\n) &\n{kept}"
+def _stop(plan: Plan) -> str:
+    """Every role over ssh, in reverse order; one node that does not answer keeps no other from it."""
+    lines = ["#!/bin/sh", "# Ends what run-over-ssh.sh started, in reverse order.", "failed=0"]
+    for role in _REVERSE:
+        script = stop_script(plan.cluster, BY_HAND, [role], plan.timing("grace_s"), "")
+        lines.append(f"echo {role}\n{_ssh(plan, role)} <<'END' || failed=1\n{script}END")
+    return joined(*lines, "exit $failed")

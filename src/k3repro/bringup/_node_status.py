@@ -82,10 +82,9 @@ def status_script(cluster: Cluster, serve: str, roles: Mapping[str, str]) -> str
     lines = []
     for role, log in roles.items():
         mark, log = mark_of(serve, role), shlex.quote(log)
-        if not cluster.detached:
-            lines += _mine(cluster, [mark])
         lines += [
-            f"echo alive {role} $({_alive(cluster, mark, role)})",
+            *alive_lines(cluster, mark, role),
+            f"echo alive {role} $alive",
             f"if [ -f {log} ]; then",
             f"  echo bytes {role} $(wc -c < {log})",
             f"  echo ready {role} $(grep -ac 'Application startup complete' {log})",
@@ -101,9 +100,14 @@ def status_script(cluster: Cluster, serve: str, roles: Mapping[str, str]) -> str
     return "\n".join([*lines, "true"]) + "\n"
 
 
-def _alive(cluster: Cluster, mark: str, role: str) -> str:
+def alive_lines(cluster: Cluster, mark: str, role: str) -> list[str]:
+    """Shell lines that set `alive`: how many processes or containers run under a mark."""
     if not cluster.detached:
-        return "mine | wc -l"
+        return [*_mine(cluster, [mark]), "alive=$(mine | wc -l)"]
+    return [f"alive=$({_alive(cluster, mark, role)})"]
+
+
+def _alive(cluster: Cluster, mark: str, role: str) -> str:
     if role == ROUTER:
         return f"{_in_router(cluster, mark.partition(':')[0], '-0')} && echo 1 || echo 0"
     return f"{cluster.runtime} ps -q --filter label={SERVE_LABEL}={mark} | wc -l"
@@ -237,9 +241,10 @@ def _holder(text: str) -> str:
 
 
 def stop_script(cluster: Cluster, serve: str, roles: Sequence[str], grace_s: float, stone: str) -> str:
-    """Stop roles by their mark: TERM, wait, KILL. Prints how many had to be killed; leaves the stone."""
+    """Stop roles by their mark: TERM, wait, KILL. Prints how many were killed; leaves the stone, if any."""
     marks = [mark_of(serve, role) for role in roles]
-    lines = ["set -u", f"mkdir -p -- {shlex.quote(cluster.logs)} && : > {shlex.quote(stone)}"]
+    lines = ["set -u"]
+    lines += [f"mkdir -p -- {shlex.quote(cluster.logs)} && : > {shlex.quote(stone)}"] if stone else []
     lines += [
         *_mine(cluster, marks),
         'hit() { for p in $(mine); do kill -"$1" "$p" 2>/dev/null || true; done; }',

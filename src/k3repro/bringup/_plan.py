@@ -91,7 +91,7 @@ class Plan:
             [item.role, item.node.host, item.env, item.engine] for item in self.launches
         ] + [[self.router.argv]]
         if not self.cluster.detached and self.cluster.runtime != "process":
-            commands += [inside_image(item.engine, self, item.env) for item in self.launches]
+            commands += [inside_image(item.engine, self, item.env, item.node.pool) for item in self.launches]
         if self.cluster.detached:
             commands += [container_argv(item, self, "") for item in self.launches]
         text = json.dumps(commands)
@@ -197,7 +197,9 @@ def _transfer(recipe: Recipe, names: Mapping[str, Any]) -> str:
     for name, knob in recipe.sections["transfer.extra"].items():
         value = _fill(knob.value, names, recipe.where)
         extra[name] = (
-            value if isinstance(knob.value, int) and not isinstance(knob.value, bool) else text_of(value)
+            value
+            if isinstance(knob.value, (int, float)) and not isinstance(knob.value, bool)
+            else text_of(value)
         )
     document = {
         "kv_connector": recipe.get("transfer", "kv_connector"), "kv_role": names["pool.kv_role"],
@@ -244,7 +246,7 @@ def container_argv(launch: Launch, plan: Plan, mark: str) -> tuple[str, ...]:
     """The `docker run` of a role; `mark` labels it, so that only what was started is ever stopped."""
     cluster, recipe = plan.cluster, plan.recipe
     argv = [cluster.runtime, "run", "-d", "--name", launch.container, "--label", f"{SERVE_LABEL}={mark}"]
-    argv += [f"--pull={cluster.pull}", *(str(flag) for flag in recipe.get("container", "flags"))]
+    argv += [f"--pull={cluster.pull}", *_container_flags(plan)]
     for host, inside, mode in _mounts(launch, plan):
         argv += ["-v", f"{host}:{inside}{mode}"]
     for name, value in launch.env:
@@ -252,6 +254,17 @@ def container_argv(launch: Launch, plan: Plan, mark: str) -> tuple[str, ...]:
     inside = f"{recipe.get('container', 'logs')}/vllm_{launch.role}.log"
     command = engine_command((*_bound(cluster), *launch.engine), inside)
     return (*argv, "--entrypoint", "/bin/sh", image_of(cluster), "-c", command)
+
+
+def _container_flags(plan: Plan) -> list[str]:
+    """The recipe's own. Podman refuses --shm-size beside the host's IPC; there docker ignores it."""
+    flags = [str(flag) for flag in plan.recipe.get("container", "flags")]
+    joint = [flag.partition("=")[0] for flag in flags]
+    host = "--ipc=host" in flags or ("--ipc" in flags and flags[flags.index("--ipc") + 1 :][:1] == ["host"])
+    if plan.cluster.runtime == "podman" and host and "--shm-size" in joint:
+        at = joint.index("--shm-size")
+        del flags[at : at + (1 if "=" in flags[at] else 2)]
+    return flags
 
 
 def engine_command(argv: Sequence[str], log: str, before: str = "") -> str:
@@ -287,14 +300,21 @@ def _mounts(launch: Launch, plan: Plan) -> list[tuple[str, str, str]]:
     return mounts + [(mount.host, mount.container, ":ro") for mount in cluster.userspace]
 
 
-def inside_image(argv: Sequence[str], plan: Plan, env: Iterable[tuple[str, str]] = ()) -> tuple[str, ...]:
-    """A command as a process: under numactl where asked, inside apptainer's image where that runs it."""
+def inside_image(
+    argv: Sequence[str], plan: Plan, env: Iterable[tuple[str, str]] = (), pool: str = "prefill"
+) -> tuple[str, ...]:
+    """A command as a process: under numactl where asked, inside apptainer's image where that runs it.
+
+    In an image the pool's cache is the home: kernels and remote code land there. No --rocm, which would put
+    the host's libraries before the image's.
+    """
     cluster = plan.cluster
-    bound = _bound(cluster)
+    bound, home = _bound(cluster), f"{cluster.cache}/{pool}"
     if cluster.runtime != "apptainer":
-        return (*bound, "env", *(f"{name}={value}" for name, value in env), *argv)
+        pairs = [("HOME", home)] if cluster.runtime == "pyxis" else []
+        return (*bound, "env", *(f"{name}={value}" for name, value in [*pairs, *env]), *argv)
     image = cluster.image if cluster.image.startswith("/") else f"docker://{image_of(cluster)}"
-    words = ["apptainer", "exec", "--rocm", "--cleanenv", "--no-home", "--writable-tmpfs"]
+    words = ["apptainer", "exec", "--cleanenv", "--home", home, "--writable-tmpfs"]
     for host, inside, mode in _same_mounts(cluster):
         words += ["--bind", f"{host}:{inside}{mode}"]
     for name, value in env:

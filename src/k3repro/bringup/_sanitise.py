@@ -101,6 +101,26 @@ def image(value: Any, where: str) -> str:
     return value
 
 
+_SET_HERE = ("nodes", "exclusive", "mem", "mem-per-cpu", "mem-per-gpu", "gres", "nodelist", "account", "qos",
+             "reservation", "partition", "time", "job-name", "output", "no-shell", "no-requeue", "requeue",
+             "propagate", "signal", "wrap")  # fmt: skip
+
+
+def slurm_option(option: str, where: str) -> None:
+    """One more option of sbatch and salloc. Slurm takes unambiguous beginnings of a name as well.
+
+    Raises:
+        SpecError: not one option, or one that would undo what the tool asks for.
+    """
+    if not re.fullmatch(r"--[a-z][a-z-]*(=[A-Za-z0-9_.,:/@%&|*+-]+)?", option):
+        fix = "For example --constraint=mi300x."
+        raise SpecError(f"{option!r} is not one option of sbatch", where=where, fix=fix)
+    name = option.removeprefix("--").partition("=")[0]
+    if known := next((item for item in _SET_HERE if item.startswith(name)), ""):
+        fix = "It has a key of its own in [slurm], or a serve needs it as it is."
+        raise SpecError(f"{option} would undo --{known}", where=where, fix=fix)
+
+
 def no_secret(name: str, value: object, where: str) -> None:
     """Refuse what looks like a key: a plan is printed, stored and published.
 

@@ -49,7 +49,8 @@ def launch_script(launch: Launch, plan: Plan, serve: str, *, hold: bool = False)
     lines += _keep(launch.log)
     if not cluster.detached:
         lines += _no_proxy(cluster)
-        argv = ["setsid", *inside_image(launch.engine, plan, (*launch.env, (MARK, mark)))]
+        inside = inside_image(launch.engine, plan, (*launch.env, (MARK, mark)), launch.node.pool)
+        argv = ["setsid", *inside]
         return joined(*lines, *_background(argv, launch.log, run_file(cluster, mark), hold))
     # A library that is missing on the host would be mounted as an empty folder: look before docker does.
     for mount in cluster.userspace:
@@ -93,14 +94,24 @@ def router_help_script(cluster: Cluster) -> str:
             ask,
         ]
         ask = shlex.join(words)
-    return joined(*cluster.before, ask)
+    return joined(*_before(cluster), ask)
+
+
+def _before(cluster: Cluster) -> list[str]:
+    """Commands of the site: their files read variables that nobody set."""
+    if not cluster.before:
+        return []
+    lines = [
+        f"# shellcheck source=/dev/null\n{line}" if line[:2] == ". " else line for line in cluster.before
+    ]
+    return ["set +u", *lines, "set -u"]
 
 
 def _head(plan: Plan, serve: str, folders: list[str]) -> list[str]:
     stone = shlex.quote(tombstone(plan.cluster, serve))
     return [
         "set -eu",
-        *plan.cluster.before,
+        *_before(plan.cluster),
         f"mkdir -p -- {shlex.join(folders)}",
         f"find {shlex.quote(plan.cluster.logs)} -maxdepth 1 -name '.stopped-*' -mmin +1440 -delete",
         f"if [ -e {stone} ]; then echo 'k3repro: this serve was taken down' >&2; exit 75; fi",
@@ -127,14 +138,34 @@ def _background(argv: list[str], log: str, run: str, hold: bool) -> list[str]:
 
 
 def _container(argv: tuple[str, ...]) -> list[str]:
-    """The host's render group goes by its number: the image need not know its name."""
+    """The host's render group goes by its number: the image need not know its name.
+
+    Rootless podman can name no group of the host but keeps the user's, and raises no limit above the user's.
+    """
     *words, command = argv
-    return [
-        *_document("engine", command),
-        "render=$(getent group render | cut -d: -f3)",
-        f'id=$({folded(words[:2])} ${{render:+--group-add "$render"}} \\\n  {folded(words[2:])} "$engine")',
-        f'echo "{STARTED} container=$id"',
-    ]
+    lines = [*_document("engine", command), "render=$(getent group render | cut -d: -f3)"]
+    run, rest = words[:2], words[2:]
+    own = '${render:+--group-add "$render"}'
+    if run[0] == "podman":
+        rest, apart = _apart(rest, ("--group-add", "--ulimit"))
+        lines.append(
+            f'if [ "$(id -u)" = 0 ]; then set -- {shlex.join(apart)} {own}; '
+            "else set -- --group-add keep-groups --ulimit host; fi"
+        )
+        own = '"$@"'
+    lines.append(f'id=$({folded(run)} {own} \\\n  {folded(rest)} "$engine")')
+    return [*lines, f'echo "{STARTED} container=$id"']
+
+
+def _apart(words: list[str], names: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Words without some options, and those options with their values."""
+    rest, apart = list(words), []
+    for name in names:
+        while name in rest:
+            at = rest.index(name)
+            apart += rest[at : at + 2]
+            del rest[at : at + 2]
+    return rest, apart
 
 
 def _document(name: str, command: str) -> list[str]:

@@ -63,11 +63,14 @@ def summary(made: Plan) -> Iterator[str]:
     for name, cost in measured_costs().items():
         if name in variables:
             yield f"measured of {name} (here {variables[name]}): {cost}"
-    broken = check_plan(made)
-    for outcome in ("deny", "substitutes", "warn"):
-        for item in (item for item in broken if item.outcome == outcome):
-            yield f"{outcome}: [{item.id}] {item.what}. {item.reason} {item.fix}"
+    yield from _verdicts(made, ("deny", "substitutes", "warn"))
     yield from (f"router: {item.flag} {item.value}: {item.action}" for item in made.substitutions)
+
+
+def _verdicts(made: Plan, outcomes: tuple[str, ...]) -> Iterator[str]:
+    for item in check_plan(made):
+        if item.outcome in outcomes:
+            yield f"{item.outcome}: [{item.id}] {item.what}. {item.reason} {item.fix}"
 
 
 def _memory(made: Plan) -> Iterator[str]:
@@ -149,6 +152,7 @@ def difference(made: Plan, other: str) -> Iterator[str]:
         UsageError: nothing of these.
     """
     theirs = _other(made, other)
+    yield from _verdicts(made, ("deny",))
     same = True
     for role, lines in words_of(made).items():
         changes = [

@@ -12,6 +12,8 @@ from typing import Any
 import click
 
 from k3repro.bringup import (
+    Broken,
+    Cluster,
     Plan,
     State,
     StateFile,
@@ -28,6 +30,7 @@ from k3repro.bringup import (
     require_extra,
     router_argv,
     router_flags_of,
+    started_by_hand,
     tear_down,
 )
 from k3repro.cli._plan_view import command_of, commands, difference, knobs, summary
@@ -93,12 +96,15 @@ def read_plan(
 @click.option("--diff", "other", default=None, metavar="PLAN",
               help="Only what differs from another cluster, a saved --json plan, or `recipe`.")  # fmt: skip
 @click.option("--explain", is_flag=True, help="Every knob with its reason and source, no commands.")
+@click.option("--unsafe", is_flag=True, help="Write scripts although a rule denies the plan; they say so.")
 @_JSON
 def plan(
     cluster: str, recipe: str | None, settings: tuple[str, ...], router_help: str | None, write: str | None,
-    other: str | None, explain: bool, as_json: bool,
+    other: str | None, explain: bool, unsafe: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Print a summary and the exact commands of a bring-up, in order. Nothing is run.
+
+    Ends with exit code 1 when a rule denies the plan, and then writes no scripts without --unsafe.
 
     \b
     Examples:
@@ -109,23 +115,37 @@ def plan(
       vllm-router --help > help.txt; k3repro bringup plan --cluster my.toml --router-help help.txt --json
     """
     made = read_plan(cluster, recipe, settings, router_help)
-    if write is not None:
-        _write(made, Path(write))
+    denied = [item for item in check_plan(made) if item.outcome == "deny"]
+    if write is not None and (unsafe or not denied):
+        _write(made, Path(write), [f"[{item.id}] {item.what}. {item.reason}" for item in denied])
     if as_json:
         from k3repro.cli import emit
 
         emit(plan_document(made))
     else:
         _show(made, other, explain=explain)
+    if denied and not unsafe:
+        if as_json:
+            click.get_current_context().exit(FindingError.exit_code)  # one JSON document, not two
+        raise _denial(made, denied)
 
 
-def _write(made: Plan, folder: Path) -> None:
+def _write(made: Plan, folder: Path, denied: list[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for name, text in hand_scripts(made).items():
+    files = hand_scripts(made, denied)
+    for name, text in files.items():
         path = folder / name
         path.write_text(text, encoding="utf-8")
         path.chmod(0o755 if name.endswith((".sh", ".sbatch")) else 0o644)
-    click.echo(f"{len(hand_scripts(made))} files in {folder}", err=True)
+    click.echo(f"{len(files)} files in {folder}", err=True)
+
+
+def _denial(made: Plan, broken: list[Broken]) -> FindingError:
+    names = sorted({item.id for item in broken})
+    return FindingError(
+        f"rules deny this plan: {', '.join(names)}", where=made.cluster.name,
+        fix="`k3repro bringup plan` explains each; --unsafe goes on anyway.",
+    )  # fmt: skip
 
 
 def plan_document(made: Plan) -> dict[str, Any]:
@@ -208,12 +228,9 @@ def _allowed(made: Plan, unsafe: bool) -> None:
     broken = check_plan(made)
     for item in broken:
         _say(f"{item.outcome}: [{item.id}] {item.what}. {item.reason} {item.fix}")
-    denied = sorted({item.id for item in broken if item.outcome == "deny"})
+    denied = [item for item in broken if item.outcome == "deny"]
     if denied and not unsafe:
-        raise FindingError(
-            f"rules deny this plan: {', '.join(denied)}", where=made.cluster.name,
-            fix="`k3repro bringup plan` explains each; --unsafe starts anyway.",
-        )  # fmt: skip
+        raise _denial(made, denied)
 
 
 def _say(text: str) -> None:
@@ -246,11 +263,7 @@ def status(cluster: str, as_json: bool) -> None:
     loaded = load_cluster(cluster)
     state = StateFile(loaded.name).load()
     if state is None:
-        _answer(
-            {"cluster": loaded.name, "phase": "down"},
-            as_json,
-            f"{loaded.name}: nothing was started from here",
-        )
+        _nothing(loaded, as_json)
         return
     statuses = asyncio.run(look_at(state))
     document = {"cluster": loaded.name, "serve": state.serve, "phase": state.phase, "url": state.url,
@@ -269,8 +282,11 @@ def status(cluster: str, as_json: bool) -> None:
         )
 
 
-def _nothing(name: str, as_json: bool) -> tuple[dict[str, Any], bool, str]:
-    return {"cluster": name, "phase": "down"}, as_json, f"{name}: nothing was started from here"
+def _nothing(cluster: Cluster, as_json: bool) -> None:
+    """No state here; the scripts of `plan --write` keep none, so Slurm and the nodes are asked."""
+    by_hand = asyncio.run(started_by_hand(cluster))
+    text = "\n  ".join([f"{cluster.name}: nothing was started from here", *by_hand])
+    _answer({"cluster": cluster.name, "phase": "down", "by_hand": by_hand}, as_json, text)
 
 
 def _answer(document: dict[str, Any], as_json: bool, text: str) -> None:
@@ -296,10 +312,11 @@ def down(cluster: str, drain: bool, as_json: bool) -> None:
       k3repro bringup down --cluster my.toml
       k3repro bringup down --cluster my.toml --no-drain --json
     """
-    name = load_cluster(cluster).name
+    loaded = load_cluster(cluster)
+    name = loaded.name
     report = asyncio.run(tear_down(name, _say, drain=drain))
     if report is None:
-        _answer(*_nothing(name, as_json))
+        _nothing(loaded, as_json)
         return
     text = f"{name}: serve {report.serve} is down after {report.seconds:.1f} s; nothing of it is left"
     _answer(report.as_dict(), as_json, text)
