@@ -23,6 +23,7 @@ from k3repro.report._bound import Known, PageCheck
 from k3repro.report._html import parse_page
 from k3repro.report._sizing import grid_text, sizing_html
 from k3repro.sizing import _search, answer, parse_goal, plan_of
+from k3repro.sizing._answer import VERDICTS
 from k3repro.sizing.grid import sizing_grid
 from k3repro.store import Artifact, Column, Schema, Store, Table, derivation
 from k3repro.workload import Workload
@@ -38,6 +39,7 @@ const answers = cases.map(([platform, asked]) => k3Sizing.choose(data, platform,
 process.stdout.write(JSON.stringify(answers));
 """
 ISL, OSL, USERS = (1024, 8192), (32, 64), (1, 16, 32)
+AXES = {"isl": ISL, "osl": OSL, "users": USERS}
 CELLS = Table(
     "cells",
     (
@@ -98,32 +100,29 @@ def data(sources: Sources) -> dict[str, Any]:
     return dict(json.loads(found.group(1))["sizing-grid"])
 
 
-def ask(draw: random.Random) -> dict[str, Any]:
+def ask(draw: random.Random, **points: int) -> dict[str, Any]:
     return {
-        "isl": draw.randrange(1, ISL[-1] + 1), "osl": draw.randrange(1, OSL[-1] + 1),
-        "users": draw.randrange(1, USERS[-1] + 1), "percentile": draw.choice(["p50", "p95"]),
+        "isl": draw.choice(ISL), "osl": draw.choice(OSL), "users": draw.choice(USERS),
+        "percentile": draw.choice(["p50", "p95"]),
         "ttft": draw.choice([None, round(draw.uniform(0.5, 20), 2)]),
         "tpot": draw.choice([None, round(draw.uniform(60, 130), 1)]),
         "e2e": draw.choice([None, round(draw.uniform(2, 40), 1)]),
+        **points,
     }  # fmt: skip
 
 
 def commanded(known: Artifact, platform: str, asked: dict[str, Any]) -> dict[str, Any]:
-    """What the command says of the workload rounded up to the grid."""
-    isl, osl, users = (
-        next(point for point in axis if point >= asked[name])
-        for name, axis in (("isl", ISL), ("osl", OSL), ("users", USERS))
-    )
+    """What the command says of a workload: its choice, or the deployment that misses by least."""
     goals = [
         parse_goal(name, f"{asked[name]}@{asked['percentile']}")
         for name in ("ttft", "tpot", "e2e")
         if asked[name]
     ]
-    plan = plan_of(Workload.of({"isl": isl, "osl": osl, "users": users}))
+    plan = plan_of(Workload.of({name: asked[name] for name in ("isl", "osl", "users")}))
     found = answer(platform, plan, goals, most_nodes=10, fidelity=known, sensitivity=False)
     choice = found.found.choice
     if choice is None:
-        return {"verdict": "no"}
+        return {"verdict": "no", "why": found.reasons[0]}
     one = choice.candidate
     return {
         "verdict": found.verdict, "binds": found.binds, "nodes": one.nodes,
@@ -133,33 +132,71 @@ def commanded(known: Artifact, platform: str, asked: dict[str, Any]) -> dict[str
     }  # fmt: skip
 
 
+def chosen(sources: Sources, cases: list[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
+    """What the page's script makes of each case."""
+    done = subprocess.run(
+        [str(NODE), "-e", HARNESS, str(SCRIPT)], input=json.dumps([data(sources), cases]),
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return list(json.loads(done.stdout))
+
+
 @pytest.mark.skipif(NODE is None, reason="needs node")
 def test_the_page_answers_as_the_command_for_500_inputs(
     known: tuple[Store, Artifact], sources: Sources
 ) -> None:
     draw = random.Random(17)
     cases = [(draw.choice(["mi300x", "mi325x"]), ask(draw)) for _ in range(500)]
-    done = subprocess.run(
-        [str(NODE), "-e", HARNESS, str(SCRIPT)], input=json.dumps([data(sources), cases]),
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    seen = set()
-    for (platform, asked), got in zip(cases, json.loads(done.stdout), strict=True):
+    seen, misses = set(), 0
+    for (platform, asked), got in zip(cases, chosen(sources, cases), strict=True):
         wanted = commanded(known[1], platform, asked)
+        if "the nearest" in (why := wanted.pop("why", "")):
+            near = got["nearest"]
+            assert f"{near['nodes']} nodes as {2 * near['prefill_pools']}P" in why, (platform, asked)
+            misses += 1
         flat = {**(got["row"] or {}), "verdict": got["verdict"], "binds": got.get("binds")}
         assert {name: flat[name] for name in wanted} == wanted, (platform, asked)
         seen.add((wanted["verdict"], wanted.get("nodes")))
-    assert {verdict for verdict, _ in seen} == {"yes", "no", "unknown"} and len(seen) > 5
+    assert {verdict for verdict, _ in seen} == set(VERDICTS) and len(seen) > 6 and misses > 20
+
+
+@pytest.mark.skipif(NODE is None, reason="needs node")
+def test_off_the_grid_the_page_gives_no_number_of_its_own(sources: Sources) -> None:
+    """A workload between simulated ones gets the answers of its neighbours, each as asked alone."""
+    draw = random.Random(18)
+    cases = []
+    for _ in range(500):
+        anywhere = {name: draw.randrange(1, axis[-1] + axis[0]) for name, axis in AXES.items()}
+        on = {name: draw.choice(axis) for name, axis in AXES.items()}
+        asked = ask(draw, **{name: draw.choice([anywhere[name], on[name]]) for name in AXES})
+        if any(asked[name] not in axis for name, axis in AXES.items()):
+            cases.append(("mi325x", asked))
+    found = chosen(sources, cases)
+    assert {got["verdict"] for got in found} == {"between", "outside"}
+    assert not any(got["row"] for got in found)
+    for (_, asked), got in zip(cases, found, strict=True):
+        inside = all(axis[0] <= asked[name] <= axis[-1] for name, axis in AXES.items())
+        assert inside == (got["verdict"] == "between"), asked
+    beside = [(got, case) for got, case in zip(found, cases, strict=True) if got["verdict"] == "between"]
+    alone = chosen(sources, [
+        (name, {**asked, **{axis: one[axis] for axis in AXES}})
+        for got, (name, asked) in beside for one in got["neighbours"]
+    ])  # fmt: skip
+    said = [one for got, _ in beside for one in got["neighbours"]]
+    assert len(said) > 500
+    for one, wanted in zip(said, alone, strict=True):
+        assert {name: one[name] for name in wanted} == wanted
+    for got, (_, asked) in beside:
+        for name in AXES:
+            points = {one[name] for one in got["neighbours"]}
+            assert points == {max(p for p in AXES[name] if p <= asked[name]),
+                              min(p for p in AXES[name] if p >= asked[name])}  # fmt: skip
 
 
 @pytest.mark.skipif(NODE is None, reason="needs node")
 def test_beyond_the_grid_there_is_no_answer(sources: Sources) -> None:
-    cases = [("mi300x", {"isl": 10**6, "osl": 1, "users": 1, "percentile": "p95"})]
-    done = subprocess.run(
-        [str(NODE), "-e", HARNESS, str(SCRIPT)], input=json.dumps([data(sources), cases]),
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert json.loads(done.stdout)[0]["verdict"] == "outside"
+    (got,) = chosen(sources, [("mi300x", ask(random.Random(0), isl=10**6))])
+    assert (got["verdict"], got["beyond"], got["row"]) == ("outside", ["isl"], None)
 
 
 def checked(sources: Sources, html: str) -> PageCheck:

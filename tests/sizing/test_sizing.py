@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 from k3repro.errors import UsageError
 from k3repro.sizing import (
     METRICS,
+    Found,
     Goal,
+    _answer,
     answer,
     checked_users,
     pareto,
@@ -23,7 +26,8 @@ from k3repro.sizing import (
     space,
     try_candidate,
 )
-from k3repro.sizing._fidelity import Fidelity, Unknown
+from k3repro.sizing._candidate import levers
+from k3repro.sizing._fidelity import Band, Fidelity, Unknown
 from k3repro.sizing.write import write_plan
 from k3repro.twin import Core, platform
 from k3repro.twin.load import play
@@ -105,6 +109,16 @@ def test_the_cheapest_that_keeps_the_goals_wins() -> None:
     assert list(pareto(front)) == list(front)
 
 
+@pytest.mark.parametrize(("isl", "users"), [(1024, 256), (120_000, 256), (1024, 100)])
+def test_a_trial_that_never_ran_out_of_slots_is_that_of_more_slots(isl: int, users: int) -> None:
+    made = plan(isl, 64, users)
+    found = search("mi300x", made, [], most_nodes=6, all_of_them=True)
+    assert len({t.candidate.settings.max_num_seqs for t in found.trials}) > 1
+    for trial in found.trials:
+        alone = try_candidate(trial.candidate, made)
+        assert replace(trial, out_of_slots=True) == replace(alone, out_of_slots=True)
+
+
 def test_what_no_number_of_nodes_can_do_is_said_at_once() -> None:
     late = answer("mi300x", plan(200_000, 16, 8), [parse_goal("ttft", "1@p95")])
     assert late.verdict == "no" and "alone on an idle cluster" in late.reasons[0]
@@ -117,6 +131,34 @@ def test_without_a_known_error_a_kept_goal_is_unknown_and_names_its_probe() -> N
     assert found.verdict == "unknown" and "k3repro probe" in found.reasons[0]
     data = found.as_dict()
     assert set(data["fidelity"]) == set(METRICS) and data["tier"] == "simulated"
+
+
+def test_kept_by_less_than_the_twins_error_is_likely_and_never_yes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Fidelity, "of", lambda *_: Band("ttft", "queue", 9, 0.25, 0.4, "Table, a cell"))
+    p95 = try_candidate(published("mi325x"), plan()).values["ttft_s_p95"]
+    verdicts = [answer("mi325x", plan(), [Goal("ttft", p95 * by)], sensitivity=False) for by in (1.3, 1.4)]
+    assert [one.verdict for one in verdicts] == ["likely", "yes"]
+    assert "less than the twin's error" in verdicts[0].reasons[0] and not verdicts[1].reasons
+    assert verdicts[0].as_dict()["verdict"] == "likely"
+
+
+def test_what_binds_is_said_of_the_deployment_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two miss alike: the one of fewer nodes is named, though it was simulated later, and where it waits."""
+    first = try_candidate(published("mi325x"), plan())
+    larger = replace(first, candidate=replace(first.candidate, decode_pools=4), waits={"transfer": 1.0})
+    smaller = replace(first, candidate=replace(first.candidate, decode_pools=3), waits={"handoff": 1.0})
+    none = Found("mi325x", (larger, smaller), None, None, (), first, "", 0)
+    monkeypatch.setattr(_answer, "search", lambda *_, **__: none)
+    found = answer("mi325x", plan(), [parse_goal("ttft", "0.1@p95")], sensitivity=False)
+    assert "the nearest, 8 nodes as 2P6D" in found.reasons[0] and found.binds == "handoff"
+
+
+def test_the_other_recipes_heap_is_tried_with_the_pool_it_leaves() -> None:
+    for name, heap in (("mi300x", 16 << 30), ("mi325x", 8 << 30)):
+        (other,) = (one for one in levers(published(name), reuse=False) if "heap_bytes" in one.untested)
+        spec = other.twin()
+        assert other.settings.heap_bytes == heap
+        assert 0 <= spec.room_bytes - spec.heap_bytes - spec.graph_bytes - spec.kv_pool_bytes < 10**9
 
 
 def test_more_users_never_need_fewer_nodes() -> None:

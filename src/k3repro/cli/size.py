@@ -90,7 +90,8 @@ def size(
     as_json: bool, requests: int, **given: Any,
 ) -> None:  # fmt: skip
     """Nodes and settings that keep latency goals for a workload. Times are simulated; each comes with how far
-    the twin was off where it could be compared. Exit 1 unless the answer is "yes".
+    the twin was off where it could be compared. The answer is yes; likely (kept by less than that error);
+    unknown (nothing printed says how wrong the time may be); or no. Exit 1 unless it is yes.
 
     \b
     Examples:
@@ -253,6 +254,9 @@ def _show_nodes(answers: Sequence[NodeAnswer]) -> None:
                 )
 
 
+_SHOWN = {"heap_bytes": "{0}={1:,}", "kv_pool_bytes": "{0}={1:,}"}
+
+
 def _show_others(data: dict[str, Any], keys: list[str]) -> None:
     if data["runner_up"]:
         other = data["runner_up"]
@@ -260,7 +264,13 @@ def _show_others(data: dict[str, Any], keys: list[str]) -> None:
         click.echo(f"  runner-up: {other['nodes']} nodes, {other['shape']}: {values}")
     for trial in data["untested"]:
         values = ", ".join(f"{key} {trial[key]:g}" for key in keys)
-        click.echo(f"  if {', '.join(trial['untested'])} were changed (no published run has it so): {values}")
+        changed = ", ".join(
+            _SHOWN.get(name, "{0}={1}").format(name, trial[name]) for name in trial["untested"]
+        )
+        click.echo(f"  with {changed} (no published run has it so): {values}")
+    if others := [one for one in data["other_layouts"] if one["speed"] == "unknown"]:
+        shapes = ", ".join(sorted({f"TP{one['tp']} DP{one['dp']}" for one in others}))
+        click.echo(f"  other layouts of a pool that memory allows, speed unknown: {shapes}")
     for swing in data["sensitivity"][:3]:
         key = keys[0]
         if f"{key}_at_low" in swing:

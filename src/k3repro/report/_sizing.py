@@ -78,7 +78,7 @@ def sizing_html(sources: Sources, query: str) -> str:
         f"<fieldset><legend>Your workload and limits</legend>{fields}"
         f"<details><summary>Advanced</summary>{folded}</details></fieldset>"
         f'<div class="k3-sizing-cards">{cards}</div><figure class="k3-steps" aria-live="off"></figure>'
-        f'<p class="k3-sizing-said"><output data-live="rounded"></output> '
+        f'<p class="k3-sizing-said"><output data-live="same"></output> '
         f'<code><output data-live="command"></output></code></p>'
         "</form>"
     )

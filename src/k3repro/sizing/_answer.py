@@ -18,9 +18,12 @@ from k3repro.store import Artifact
 from k3repro.twin import platform
 from k3repro.workload import Workload
 
-__all__ = ["MOST_NODES", "Answer", "answer", "cheapest", "checked_users"]
+__all__ = ["MOST_NODES", "VERDICTS", "Answer", "answer", "cheapest", "checked_users"]
 
 MOST_NODES = 64
+VERDICTS = ("yes", "likely", "unknown", "no")
+"""Surest first."""
+
 _MOST_USERS, _MOST_TOKENS, _MOST_PRICE = 20_000, 10_000_000, 1e5
 _KNOBS = {
     "prefill queue": "more prefill pools, shorter prompts, or prefix caching where prompts repeat",
@@ -34,8 +37,8 @@ _KNOBS = {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One platform's answer. `verdict`: yes, no, or unknown (simulated to keep the goals where nothing
-    printed says how wrong the twin is).
+    """One platform's answer. `verdict`: yes; likely (kept by less than the twin's median error there);
+    unknown (kept where nothing printed says how wrong the twin is); no.
     """
 
     found: Found
@@ -114,7 +117,7 @@ def answer(
         errors = Fidelity(fidelity)
         known = {metric: errors.of(found.choice, plan, metric) for metric in METRICS}
     verdict, reasons = _judge(found, goals, known, most_nodes)
-    binds = _binds(found, goals)
+    binds = _binds(_nearest(found, goals), goals)
     turned = (
         tuple(swings(found.choice, plan, goals, intervals(calibration, name)))
         if sensitivity and found.choice is not None
@@ -151,40 +154,45 @@ def _judge(
         return "no", [found.impossible]
     if found.choice is None:
         return "no", [
-            f"nothing up to {most_nodes} nodes keeps {' and '.join(map(str, goals))}{_nearest(found, goals)}"
+            f"nothing up to {most_nodes} nodes keeps {' and '.join(map(str, goals))}"
+            + _misses(_nearest(found, goals), goals)
         ]
     reasons: list[str] = []
-    verdict = "yes"
+    verdicts = {"yes"}
     for goal in goals:
         band = known[goal.metric]
         if isinstance(band, Unknown):
-            verdict = "unknown"
+            verdicts.add("unknown")
             reasons.append(f"{goal.metric.upper()}: {band.why}; {band.probe} would settle it")
         elif (high := band.around(found.choice.values[goal.key])[1]) > goal.limit:
+            verdicts.add("likely")
             reasons.append(
                 f"{goal} is kept by less than the twin's error there ({band.median:.0%} in the median of "
                 f"{band.n} held-out cells): it may come out at {high:.3g}"
             )
     if not goals:
         reasons.append("no goal was given: the smallest deployment that serves everybody in the end")
-    return verdict, reasons
+    return max(verdicts, key=VERDICTS.index), reasons
 
 
-def _nearest(found: Found, goals: Sequence[Goal]) -> str:
-    """What the simulated deployment that misses by least gives of the goals."""
-    if not found.trials:
-        return ""
-    best = min(found.trials, key=lambda trial: (_excess(trial, goals), rank(trial)))
-    one, gives = (
-        best.candidate,
-        ", ".join(f"{g.metric.upper()} p{g.percentile} {best.values[g.key]:g}" for g in goals),
+def _nearest(found: Found, goals: Sequence[Goal]) -> Trial | None:
+    """The choice, or the simulated deployment that misses the goals by least; None where none was."""
+    return found.choice or min(
+        found.trials, key=lambda trial: (_excess(trial, goals), rank(trial)), default=None
     )
+
+
+def _misses(trial: Trial | None, goals: Sequence[Goal]) -> str:
+    """What the deployment that misses by least gives of the goals."""
+    if trial is None:
+        return ""
+    one = trial.candidate
+    gives = ", ".join(f"{g.metric.upper()} p{g.percentile} {trial.values[g.key]:g}" for g in goals)
     return f"; the nearest, {one.nodes} nodes as {one.shape}, gives {gives}"
 
 
-def _binds(found: Found, goals: Sequence[Goal]) -> str:
+def _binds(trial: Trial | None, goals: Sequence[Goal]) -> str:
     """The phase that most of the time of the tightest goal goes to, without its answer or just below it."""
-    trial = found.choice or min(found.trials, key=lambda t: _excess(t, goals), default=None)
     if trial is None:
         return ""
     tight = max(goals, key=lambda goal: trial.values[goal.key] / goal.limit, default=Goal("e2e", 1.0))
@@ -204,14 +212,15 @@ def _excess(trial: Trial, goals: Sequence[Goal]) -> float:
 
 
 def cheapest(answers: Sequence[Answer]) -> Answer | None:
-    """The answer that costs least: by price where every platform has one, else by nodes."""
+    """The answer that costs least among the surest: by price where every platform has one, else by nodes."""
     ready = [one for one in answers if one.found.choice is not None]
     if not ready:
         return None
 
-    def bill(one: Answer) -> float:
+    def bill(one: Answer) -> tuple[int, float, int]:
         assert one.found.choice is not None
         nodes = one.found.choice.candidate.nodes
-        return nodes * (one.price_per_node_hour or 1.0)
+        price = nodes * (one.price_per_node_hour or 1.0)
+        return VERDICTS.index(one.verdict), price, platform(one.found.platform).step_ns
 
-    return min(ready, key=lambda one: (one.verdict != "yes", bill(one), platform(one.found.platform).step_ns))
+    return min(ready, key=bill)

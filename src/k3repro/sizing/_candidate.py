@@ -16,6 +16,8 @@ __all__ = ["Candidate", "Settings", "layout_of", "levers", "published", "space"]
 _COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 _SEQS = (8, 16, 32)
 """Slots a lane that the publication ran (Table 4)."""
+_HEAPS = (8 << 30, 16 << 30)
+"""Shared heaps of the recipes, MI300X and MI325X; what a smaller one does to speed is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,23 +121,28 @@ def space(name: str, users: int, most_nodes: int, *, prefix_caching: bool = Fals
 
 
 def levers(candidate: Candidate, *, reuse: bool) -> Iterator[Candidate]:
-    """The same deployment with settings nobody has published a run with, one at a time.
+    """The same deployment with settings nobody has published a run with on this platform, one at a time.
 
-    Prefix caching is one only where prompts are seen again (`reuse`).
+    Prefix caching is one only where prompts are seen again (`reuse`). The heap of the other platform comes
+    with the KV pool that it leaves room for.
     """
     spec, now = platform(candidate.platform), candidate.settings
-    changed = {
-        "kv_splits": replace(now, kv_splits="chosen"),
-        "kv_pool_bytes": replace(
-            now, kv_pool_bytes=(spec.room_bytes - now.heap_bytes - spec.graph_bytes) // 10**9 * 10**9
-        ),
-        "max_num_batched_tokens": replace(now, max_num_batched_tokens=4096),
-        "prefix_caching": replace(now, prefix_caching=not now.prefix_caching),
-    }
-    for name, settings in changed.items():
-        if name == "prefix_caching" and not reuse:
+
+    def pool_beside(heap: int) -> int:
+        return (spec.room_bytes - heap - spec.graph_bytes) // 10**9 * 10**9
+
+    changed = [
+        replace(now, kv_splits="chosen"),
+        *(replace(now, heap_bytes=heap, kv_pool_bytes=pool_beside(heap)) for heap in _HEAPS),
+        replace(now, max_num_batched_tokens=4096),
+    ]
+    if reuse:
+        changed.append(replace(now, prefix_caching=not now.prefix_caching))
+    for settings in dict.fromkeys(changed):
+        names = tuple(name for name, value in asdict(settings).items() if value != getattr(now, name))
+        if not names:
             continue
-        trial = replace(candidate, settings=settings, untested=(name,))
+        trial = replace(candidate, settings=settings, untested=names)
         try:
             trial.twin()
         except UsageError:

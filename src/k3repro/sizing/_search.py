@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from k3repro.errors import UsageError
@@ -71,7 +71,7 @@ def search(
             break
         wanted = [one for one in group if bound(one, plan, goals) is None]
         skipped += len(group) - len(wanted)
-        found = list(_run(partial(try_candidate, plan=plan), wanted, executor))
+        found = _tried(wanted, plan, executor)
         trials += found
         if good or any(met(trial.values, goals) for trial in found):
             good.add(nodes)
@@ -167,6 +167,21 @@ def _by_nodes(candidates: Iterable[Candidate]) -> Iterator[tuple[int, list[Candi
     for candidate in candidates:
         groups.setdefault(candidate.nodes, []).append(candidate)
     yield from sorted(groups.items())
+
+
+def _tried(candidates: Sequence[Candidate], plan: Plan, executor: Executor | None) -> list[Trial]:
+    """A trial of each; one that was never out of slots also stands for the same pools with more."""
+    found: dict[Candidate, Trial] = {}
+    fewer: dict[tuple[int, int], Trial] = {}
+    for seqs in sorted({one.settings.max_num_seqs for one in candidates}):
+        alike = {(c.prefill_pools, c.decode_pools): c for c in candidates if c.settings.max_num_seqs == seqs}
+        fresh = [one for pools, one in alike.items() if pools not in fewer or fewer[pools].out_of_slots]
+        found |= zip(fresh, _run(partial(try_candidate, plan=plan), fresh, executor), strict=True)
+        for pools, one in alike.items():
+            if one not in found:
+                found[one] = replace(fewer[pools], candidate=one)
+            fewer[pools] = found[one]
+    return [found[one] for one in candidates]
 
 
 def _run(

@@ -76,7 +76,8 @@ def plan_of(workload: Workload, *, requests: int = 0, percentile: int = 95, seed
 @dataclass(frozen=True, slots=True)
 class Trial:
     """What `requests` counted requests saw. `values`: ttft_s, tpot_ms, e2e_s at each percentile; tokens/s
-    in all and a node; tokens/s a user gets. `waits`: share of end-to-end time spent in each phase.
+    in all and a node; tokens/s a user gets. `waits`: share of end-to-end time spent in each phase. Unless it
+    was ever `out_of_slots` more slots would have changed nothing.
     """
 
     candidate: Candidate
@@ -85,6 +86,7 @@ class Trial:
     waits: dict[str, float]
     seconds: float
     preemptions: int
+    out_of_slots: bool = True
 
     def as_dict(self) -> dict[str, Any]:
         """JSON data."""
@@ -112,7 +114,7 @@ def try_candidate(candidate: Candidate, plan: Plan, constants: dict[str, str] | 
     return Trial(
         candidate, len(counted) * each, measured(counted, done, candidate.nodes, each), _waits(counted),
         max(flight.finished_ns for flight in done) / 1e9,
-        sum(sum(p.preemptions) for p in core.decodes) * each,
+        sum(sum(p.preemptions) for p in core.decodes) * each, any(p.out_of_slots for p in core.decodes),
     )  # fmt: skip
 
 

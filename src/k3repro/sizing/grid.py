@@ -1,8 +1,7 @@
 """sizing-grid: answers simulated ahead, so that a page can give them without a simulator.
 
-A workload is rounded up to the next point of the grid, which is what the page says and what its command
-line asks for. Of each workload only candidates that could ever be chosen are kept: whatever the limits are,
-`choose` of the kept rows is `search` of all.
+Of each workload only candidates that could ever be chosen are kept: whatever the limits are, `choose` of
+the kept rows is `search` of all. A prompt that no decode lane of a platform holds has no rows there.
 """
 
 from __future__ import annotations
@@ -21,7 +20,8 @@ from k3repro.workload import Workload
 
 __all__ = ["ISL", "MOST_NODES", "OSL", "USERS", "sizing_grid"]
 
-ISL = (1024, 8192, 32_000, 100_000, 200_000, 400_000)
+ISL = (1024, 8192, 32_000, 100_000, 200_000, 400_000, 998_976)
+"""Up to a million tokens with the longest reply, which MI325X takes and MI300X does not."""
 OSL = (256, 1024)
 USERS = (1, 16, 32, 64, 100, 256)
 MOST_NODES = 32

@@ -46,6 +46,8 @@ class DecodePool:
         self.planned = (-1, -1)
         self.ends_only = False
         """Keep the first and the last token's time of a request that was never preempted, not all."""
+        self.out_of_slots = False
+        """Whether a request ever waited while all slots of its lane were taken."""
         self._slots = platform.max_num_seqs
         self._by_longest = costs.waits_for_longest
         self._longest: list[tuple[int, int, Flight]] = []
@@ -81,6 +83,8 @@ class DecodePool:
             flight.order = self._orders
             self.lane_slots[lane] += 1
             admitted.append(flight)
+        if queue and self.lane_slots[lane] >= self._slots:
+            self.out_of_slots = True
         return admitted
 
     def give_up(self, flight: Flight) -> None:

@@ -1,31 +1,44 @@
-/* Sizing in the page: a workload is rounded up to the simulated grid, and the cheapest row within the limits wins,
-   as k3repro.sizing chooses. */
+/* Sizing in the page: at a simulated workload the cheapest row within the limits wins, as k3repro.sizing chooses. Between simulated
+   workloads there is no answer, only those of the neighbours: neither more users, longer prompts nor longer replies are the safe side. */
 (() => {
   "use strict";
   const METRICS = { ttft: ["ttft_s", "s"], tpot: ["tpot_ms", "ms"], e2e: ["e2e_s", "s"] };
-  const up = (axis, value) => axis.find((point) => point >= value) ?? null;
+  const AXES = ["isl", "osl", "users"];
+  const around = (value, error) => [value / (1 + error), value / Math.max(0.05, 1 - error)];
+
+  // The simulated points on either side of a value, or the value alone where it is one; none beyond the axis.
+  const beside = (axis, value) => {
+    const above = axis.findIndex((point) => point >= value);
+    return axis[above] === value ? [value] : above > 0 ? axis.slice(above - 1, above + 1) : [];
+  };
 
   // data: axes, columns, points by platform, and the words that coded columns count; asked: isl, osl, users, ttft, tpot, e2e (null: no limit), percentile.
+  // verdict: yes, likely, unknown or no of one row; between: `neighbours` have an answer each; outside: `beyond` names an axis.
   const choose = (data, platform, asked) => {
-    const point = {};
-    for (const name of ["isl", "osl", "users"]) {
-      point[name] = up(data.axes[name], asked[name]);
-      if (point[name] === null) return { point: null, row: null, verdict: "outside", beyond: name };
-    }
+    const points = AXES.reduce((found, name) => found.flatMap((point) => beside(data.axes[name], asked[name]).map((value) => ({ ...point, [name]: value }))), [{}]);
+    if (!points.length) return { verdict: "outside", row: null, beyond: AXES.filter((name) => !beside(data.axes[name], asked[name]).length) };
+    if (points.length > 1) return { verdict: "between", row: null, neighbours: points.map((point) => ({ ...point, ...at(data, platform, point, asked) })) };
+    return at(data, platform, points[0], asked);
+  };
+  const at = (data, platform, point, asked) => {
     const column = Object.fromEntries(data.columns.map((name, index) => [name, index]));
     const limits = Object.keys(METRICS).filter((name) => asked[name] !== null && asked[name] !== undefined);
     const value = (row, name) => row[column[`${METRICS[name][0]}_${asked.percentile}`]];
+    const tightest = (row) => limits.reduce((best, name) => (best === null || value(row, name) / asked[name] > value(row, best) / asked[best] ? name : best), null);
+    const excess = (row) => value(row, tightest(row)) / asked[tightest(row)];
     const rank = (row) => [row[column.nodes], -row[column.tokens_per_s], row[column.max_num_seqs], row[column.prefill_pools]];
     const before = (a, b) => { const x = rank(a), y = rank(b); for (let i = 0; i < 4; i++) if (x[i] !== y[i]) return x[i] - y[i]; return 0; };
-    const rows = [...(data.points[platform][`${point.isl}/${point.osl}/${point.users}`] ?? [])].sort(before);
-    const row = rows.find((one) => limits.every((name) => value(one, name) <= asked[name])) ?? null;
-    if (!row) return { point, row: null, verdict: "no", best: rows.length ? Object.fromEntries(limits.map((name) => [name, Math.min(...rows.map((one) => value(one, name)))])) : {} };
+    const rows = [...(data.points[platform][AXES.map((name) => point[name]).join("/")] ?? [])].sort(before);
     const coded = new Set(data.coded);
-    const found = Object.fromEntries(data.columns.map((name, index) => [name, coded.has(name) ? data.words[row[index]] : row[index]]));
+    const named = (row) => Object.fromEntries(data.columns.map((name, index) => [name, coded.has(name) ? data.words[row[index]] : row[index]]));
+    if (!rows.length) return { verdict: "no", row: null, nearest: null };
+    const row = rows.find((one) => limits.every((name) => value(one, name) <= asked[name]));
+    if (!row) return { verdict: "no", row: null, nearest: named(rows.reduce((best, one) => (excess(one) < excess(best) ? one : best))) };
+    const found = named(row), tight = tightest(row);
     const unknown = limits.filter((name) => found[`${name}_error`] === null);
-    const tight = limits.reduce((best, name) => (best === null || value(row, name) / asked[name] > value(row, best) / asked[best] ? name : best), null);
+    const near = limits.filter((name) => found[`${name}_error`] !== null && around(value(row, name), found[`${name}_error`])[1] > asked[name]);
     const binds = tight === "tpot" ? "decode" : tight === "ttft" ? found.binds_ttft : found.binds_e2e;
-    return { point, row: found, verdict: unknown.length ? "unknown" : "yes", unknown, binds };
+    return { row: found, verdict: unknown.length ? "unknown" : near.length ? "likely" : "yes", unknown, near, binds };
   };
   globalThis.k3Sizing = Object.freeze({ choose });
   if (typeof document === "undefined") return;
@@ -37,14 +50,16 @@
     const match = /^\s*([\d,]*\.?\d+|\d[\d,]*\.?)\s*([kKM]?)\s*$/.exec(text);
     return match ? Number(match[1].replaceAll(",", "")) * { "": 1, k: 1e3, K: 1e3, M: 1e6 }[match[2]] : NaN;
   };
-  const WHOLE = new Set(["isl", "osl", "users"]);
-  const NAMES = { isl: "prompt", osl: "reply", users: "users" };
-  const problem = (name, value, data) => {
+  const NAMES = { isl: "prompts", osl: "replies", users: "users" };
+  const problem = (name, value) => {
     if (Number.isNaN(value)) return "Write a number, for example 200K.";
     if (!(value > 0)) return "More than zero, please.";
-    if (WHOLE.has(name) && !Number.isInteger(value)) return "A whole number, please.";
-    const most = WHOLE.has(name) ? data.axes[name].at(-1) : 1e7;
-    return value > most ? (WHOLE.has(name) ? `Simulated up to ${plain(most)}; the command line goes further.` : "Beyond any limit.") : "";
+    if (AXES.includes(name) && !Number.isInteger(value)) return "A whole number, please.";
+    return value > (name === "users" ? 20_000 : 1e7) ? "Beyond any deployment." : "";
+  };
+  const hint = (name, value, data) => {
+    const axis = data.axes[name], near = beside(axis, value);
+    return near[0] === value ? "" : near.length ? `Simulated at ${near.map((point) => plain(point)).join(" and ")}.` : `Simulated from ${plain(axis[0])} to ${plain(axis.at(-1))}.`;
   };
   const svg = (name, attributes, text) => {
     const item = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -88,8 +103,8 @@
         if (input.tagName === "SELECT") { asked[input.name] = input.value; continue; }
         const empty = !input.required && !input.value.trim();
         asked[input.name] = empty ? null : number(input.value);
-        const why = empty ? "" : problem(input.name, asked[input.name], data);
-        form.querySelector(`[data-live="problem-${input.name}"]`).textContent = why;
+        const why = empty ? "" : problem(input.name, asked[input.name]);
+        form.querySelector(`[data-live="problem-${input.name}"]`).textContent = why || (AXES.includes(input.name) ? hint(input.name, asked[input.name], data) : "");
         input.toggleAttribute("aria-invalid", Boolean(why));
         wrong ||= Boolean(why);
       }
@@ -97,28 +112,40 @@
     };
     const band = (row, name, percentile) => {
       const [quantity, unit] = METRICS[name], value = row[`${quantity}_${percentile}`], error = row[`${name}_error`];
-      const range = error === null ? "error unknown" : `${short(value / (1 + error))} to ${short(value / Math.max(0.05, 1 - error))} ${unit} with the twin's median error`;
+      const range = error === null ? "error unknown" : `${around(value, error).map(short).join(" to ")} ${unit} with the twin's median error`;
       return `${short(value)} ${unit}${unit === "s" ? minutes(value) : ""} (${range})`;
     };
+    const shape = (row) => `${2 * row.prefill_pools} prefill and ${2 * row.decode_pools} decode nodes, ${row.max_num_seqs} slots a DP rank`;
+    const amid = (neighbours) => {
+      const nodes = neighbours.filter((one) => one.row).map((one) => one.row.nodes), low = Math.min(...nodes), high = Math.max(...nodes);
+      const none = neighbours.length - nodes.length, said = neighbours.map((one) => `${plain(one.isl)} / ${plain(one.osl)} / ${plain(one.users)}: ${one.row ? plain(one.row.nodes) : "none"}`);
+      const range = !nodes.length ? "" : none ? `${plain(low)} or more` : low === high ? plain(low) : `${plain(low)} to ${plain(high)}`;
+      return { verdict: `not simulated: ${range || "no"} nodes at its neighbours, which is no bound; the command below answers exactly`, reason: `Nodes at the neighbours (prompt / reply / users): ${said.join("; ")}.` };
+    };
+    const WORDS = { yes: () => "yes: memory fits, latency simulated", likely: (got) => `likely: the simulated ${named(got.near)} keeps its limit by less than the twin's median error`, unknown: (got) => `unknown: memory fits, and nothing printed says how wrong the simulated ${named(got.unknown)} may be` };
+    const named = (metrics) => metrics.map((metric) => metric.toUpperCase()).join(" and ");
     const texts = (name, asked, got) => {
-      const none = { nodes: "–", verdict: "", shape: "", ttft: "", tpot: "", e2e: "", rate: "", binds: "", cost: "", reason: "" };
+      const none = { nodes: "–", verdict: got.verdict, shape: "", ttft: "", tpot: "", e2e: "", rate: "", binds: "", cost: "", reason: "" };
+      if (got.verdict === "outside") return { ...none, verdict: "not simulated", reason: `These ${got.beyond.map((axis) => NAMES[axis]).join(" and ")} are outside what was simulated ahead; the command below simulates them.` };
+      if (got.verdict === "between") return { ...none, ...amid(got.neighbours) };
+      if (!got.row && !got.nearest) return { ...none, reason: "No: a request this long does not fit one DP rank." };
       if (!got.row) {
-        const best = Object.entries(got.best ?? {}).map(([metric, value]) => `${metric.toUpperCase()} ${short(value)} ${METRICS[metric][1]}`).join(", ");
-        return { ...none, verdict: "no", reason: got.point ? `Nothing on the grid keeps these limits${best ? `; the quickest is ${best}` : ": a request this long does not fit"}.` : "" };
+        const gives = Object.keys(METRICS).filter((metric) => asked[metric] !== null).map((metric) => `${metric.toUpperCase()} ${short(got.nearest[`${METRICS[metric][0]}_${asked.percentile}`])} ${METRICS[metric][1]}`).join(", ");
+        return { ...none, reason: `Nothing up to 32 nodes keeps these limits; the nearest, ${shape(got.nearest)}, gives ${gives}.` };
       }
       const row = got.row, price = asked[`price_${name}`];
       return {
         nodes: plain(row.nodes),
-        verdict: Object.keys(METRICS).every((metric) => asked[metric] === null) ? "memory fits; say how long the first token may take to size for speed" : got.verdict === "yes" ? "yes: memory fits, latency simulated" : `unknown: memory fits, and nothing printed says how wrong the simulated ${got.unknown.map((metric) => metric.toUpperCase()).join(" and ")} may be`,
-        shape: `${2 * row.prefill_pools} prefill and ${2 * row.decode_pools} decode nodes, ${row.max_num_seqs} slots a DP rank`,
+        verdict: Object.keys(METRICS).every((metric) => asked[metric] === null) ? "memory fits; say how long the first token may take to size for speed" : WORDS[got.verdict](got),
+        shape: shape(row),
         ttft: band(row, "ttft", asked.percentile), tpot: band(row, "tpot", asked.percentile), e2e: band(row, "e2e", asked.percentile),
         rate: `${short(row.tokens_per_s)} tokens/s, of them ${short(row.out_tokens_per_s)} output`,
         binds: got.binds, cost: price === null || price === undefined ? "" : `$${plain(row.nodes * price, 2)}`, reason: "",
       };
     };
-    const command = (asked, point) => {
+    const command = (asked) => {
       const goals = Object.keys(METRICS).filter((name) => asked[name] !== null).map((name) => ` --${name} ${asked[name]}@${asked.percentile}`).join("");
-      return `k3repro capacity size --isl ${point.isl} --osl ${point.osl} --users ${point.users}${goals} --max-nodes 32`;
+      return `k3repro capacity size ${AXES.map((axis) => `--${axis} ${asked[axis]}`).join(" ")}${goals} --max-nodes 32`;
     };
     const refresh = (remember) => {
       const asked = read(), said = {};
@@ -131,11 +158,10 @@
           if (line) line.hidden = !output.textContent;
         }
       });
-      const point = got[0]?.point ?? null;
-      said.rounded = point && ["isl", "osl", "users"].some((name) => point[name] !== asked[name]) ? `Simulated for the next point of the grid: ${["isl", "osl", "users"].map((name) => `${NAMES[name]} ${plain(point[name])}`).join(", ")}. The same answer:` : point ? "The same answer:" : "";
-      said.command = point ? command(asked, point) : "";
+      said.command = asked ? command(asked) : "";
+      said.same = !asked ? "" : AXES.every((axis) => data.axes[axis].includes(asked[axis])) ? "The same answer:" : "The answer:";
       for (const [name, text] of Object.entries(said)) form.querySelector(`[data-live="${name}"]`).textContent = text;
-      form.querySelector("figure.k3-steps").replaceChildren(...(point ? [steps(data, asked, platforms)] : []));
+      form.querySelector("figure.k3-steps").replaceChildren(...(asked && data.axes.isl.includes(asked.isl) && data.axes.osl.includes(asked.osl) ? [steps(data, asked, platforms)] : []));
       if (!remember) return;
       const state = new URLSearchParams(fields.map((input) => [input.name, input.value]).filter(([, value]) => value));
       try { history.replaceState(null, "", `${location.pathname}${location.search}#${form.id}?${state}`); } catch { /* some browsers refuse this for files */ }

@@ -78,7 +78,11 @@ class Answered(Row, table="cases", key=("case", "platform", "ttft")):
     printed_unit: str | None
     simulated: Annotated[float | None, Col(doc="the same quantity of the published deployment on the twin")]
     verdict: Annotated[
-        str, Col(doc="yes, no, or unknown: kept, where no printed cell says how wrong the twin is")
+        str,
+        Col(
+            doc="yes; likely: kept by less than the twin's median error; unknown: kept, and no printed cell"
+            " says how wrong the twin is; no"
+        ),
     ]
     nodes: int | None
     shape: Annotated[str | None, Col(doc="prefill and decode nodes")]
