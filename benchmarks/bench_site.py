@@ -116,8 +116,10 @@ def main() -> None:
             shutil.copytree(executed, Path(folder) / "notebooks" / ".executed")
         site = Site(root)
         report = build_site(site, store)
+        docs = site.generated / "docs"
+        markdown = [path.relative_to(docs).as_posix() for path in sorted(docs.rglob("*.md"))]
         actions: dict[str, Callable[[], object]] = {
-            "mkdocs alone": lambda: run_mkdocs(site.generated, Path(folder) / "bare", lambda: None),
+            "mkdocs alone": lambda: run_mkdocs(site.generated, Path(folder) / "bare", markdown, lambda: None),
             "build": lambda: build_site(site, store, force=True),
             "nothing changed": lambda: build_site(site, store),
             "audit": lambda: audit_site(site.build, store),

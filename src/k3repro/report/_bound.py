@@ -213,7 +213,7 @@ class PageCheck:
         file = (self.known.root / "sources" / path).resolve()
         inside = file.is_relative_to((self.known.root / "sources").resolve()) and file.is_file()
         digest = sha256(text)
-        same_query = not path.startswith("queries/") or self.sources.queries[path[8:-4]].sql == text
+        same_query = not path.startswith("queries/") or self.sources.result(path[8:-4]).query.sql == text
         extra = set(element.attrib) - {"data-source", "data-sha256", "data-language"}
         if (
             inside

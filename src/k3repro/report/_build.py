@@ -9,30 +9,33 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from k3repro.errors import GateFailed
-from k3repro.report import _figures, _files, _mkdocs
+from k3repro.report import _files, _mkdocs
 from k3repro.report._allowlist import load_grammar
 from k3repro.report._behind import queries_in
 from k3repro.report._console import CONSOLE, console_page
 from k3repro.report._engine import engine_files
 from k3repro.report._evidence import vouched
-from k3repro.report._figures import load_figure
-from k3repro.report._glossary import Term, load_glossary, mark_terms
-from k3repro.report._inputs import inputs_digest
-from k3repro.report._markup import canonical_json
-from k3repro.report._notebooks import notebook_pages
+from k3repro.report._figures import figure_file
+from k3repro.report._files import file_sha256
+from k3repro.report._glossary import load_glossary, mark_terms
+from k3repro.report._inputs import inputs_of
+from k3repro.report._kept import KEPT
+from k3repro.report._markup import canonical_json, sha256, slug
+from k3repro.report._notebooks import notebook_page
 from k3repro.report._page_per_row import instances
 from k3repro.report._pages import Page, Shipped, csv_of, render_page
 from k3repro.report._parquet import parquet_of
 from k3repro.report._queries import load_queries
 from k3repro.report._search import INDEX, index_of
 from k3repro.report._site import Site
-from k3repro.report._sources import Queryable, Sources
+from k3repro.report._sources import Later, Queryable, Sources
 from k3repro.report._withdrawn import check_withdrawn, withdrawn_items
 from k3repro.store import SIGNERS, Catalog, Store, commit_of
 
@@ -71,16 +74,16 @@ def build_site(
         InputError: a template, query or figure is wrong.
     """
     started = time.perf_counter()
-    drawings = _figures.keep_drawings(site.generated / "drawings")
-    digest = inputs_digest(site, store, sql=sql)
-    if not force and (counts := _current(site, digest)):
+    inputs = inputs_of(site, store, sql=sql)
+    if not force and (counts := _current(site, inputs.whole)):
         return BuildReport(site.build, **counts, seconds=time.perf_counter() - started, skipped=True)
-    staging, shipped = make_tree(site, store, sources_of(site, store, store.catalog()), sql=sql, say=say)
-    checked = _shipped_sources(store, *shipped)
-    say("verifying the built pages")
-    counts = _verify(site, staging, checked)
-    drawings.tidy()
-    write_manifest(site, staging, digest, store.heads())
+    with KEPT.open(site.generated / "kept"):
+        sources = sources_of(site, store, Later(store.catalog), inputs.shared)
+        staging, shipped = make_tree(site, store, sources, sql=sql, say=say)
+        checked = _shipped_sources(store, sources, shipped)
+        say("verifying the built pages")
+        counts = _verify(site, staging, checked)
+    write_manifest(site, staging, inputs.whole, store.heads())
     _swap(staging, site.build)
     _files.write_changed(site.generated / "counts.json", canonical_json(counts))
     return BuildReport(site.build, **counts, seconds=time.perf_counter() - started, skipped=False)
@@ -88,8 +91,8 @@ def build_site(
 
 def make_tree(
     site: Site, store: Store, sources: Sources, *, sql: bool, say: Callable[[str], None]
-) -> tuple[Path, tuple[Sources, set[str]]]:
-    """Everything of a site but its manifest, unverified: the folder, and what it shipped of which sources."""
+) -> tuple[Path, set[str]]:
+    """Everything of a site but its manifest, unverified: the folder, and the seals of what it ships."""
     say("rendering pages")
     shipped = Shipped()
     pages, notebooks = _render(site, sources, shipped)
@@ -100,23 +103,26 @@ def make_tree(
         docs |= engine_files()
     _files.sync_tree(site.generated / "docs", docs)
     heads = store.heads()
-    _files.write_changed(
-        site.generated / "mkdocs.yml",
-        _mkdocs.configuration(site, list(pages), notebooks, heads),
-    )
+    config = _mkdocs.configuration(site, list(pages), notebooks, heads)
+    _files.write_changed(site.generated / "mkdocs.yml", config)
     say("running mkdocs")
     staging, beside = site.generated / "staging", site.generated / "beside"
     for folder in (staging, beside):
         shutil.rmtree(folder, ignore_errors=True)
-
-    def ship() -> None:
-        _ship(beside, site, store, sources, shipped)
-
-    _mkdocs.run_mkdocs(site.generated, staging, ship)
-    _finish(staging, load_glossary(site.root, sources.grammar))
+    keys = _mkdocs.page_keys(pages, config, sources.identity)
+    html = {name: found for name, key in keys.items() if (found := KEPT.find("page", key))}
+    missing = [name for name in pages if name not in html]
+    _mkdocs.run_mkdocs(site.generated, staging, missing, lambda: _ship(beside, site, store, sources, shipped))
+    _clean(staging)
+    terms = load_glossary(site.root, sources.grammar)
+    for name in missing:
+        text = (staging / _mkdocs.html_name(name)).read_text("utf-8")
+        html[name] = KEPT.put("page", keys[name], mark_terms(_mkdocs.finish_html(text), terms))
+    for name, text in html.items():
+        _files.write_changed(staging / _mkdocs.html_name(name), text)
     _files.write_changed(staging / INDEX, index_of(staging))
     _files.move_into(beside, staging)
-    return staging, (sources, shipped.seals)
+    return staging, shipped.seals
 
 
 def _current(site: Site, digest: str) -> dict[str, int] | None:
@@ -141,8 +147,11 @@ def _sources_stand(site: Site) -> bool:
     return True
 
 
-def sources_of(site: Site, store: Store, catalog: Queryable) -> Sources:
-    """The site's queries over a catalog, with what the ledger knows of the store's files."""
+def sources_of(site: Site, store: Store, catalog: Queryable, shared: str = "") -> Sources:
+    """The site's queries over a catalog, with what the ledger knows of the store's files.
+
+    shared: the digest of all that pages share; without it nothing is taken from an earlier build.
+    """
     entries = store.state().seals
     files = {
         artifact.seal: (_inside(store, artifact), int(entries[artifact.seal].body.get("bytes") or 0))
@@ -151,7 +160,7 @@ def sources_of(site: Site, store: Store, catalog: Queryable) -> Sources:
     queries = load_queries(site.queries)
     check_withdrawn(site.root, store, queries)
     grammar = load_grammar(site.root)
-    return Sources(catalog, queries, files, withdrawn_items(store), vouched(store), grammar)
+    return Sources(catalog, queries, files, withdrawn_items(store), vouched(store), grammar, shared)
 
 
 def _inside(store: Store, artifact: Any) -> str:
@@ -159,23 +168,68 @@ def _inside(store: Store, artifact: Any) -> str:
     return f"artifacts/{artifact.path.resolve().relative_to(store.root.resolve()).as_posix()}"
 
 
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A page to render: what its text is made from, and how."""
+
+    page: Page
+    key: list[Any]
+    make: Callable[[], tuple[str, str]]
+
+    def done(self) -> tuple[str, str, Shipped]:
+        """Title, Markdown and what it refers to, made now or by an earlier build from the same."""
+        sources = self.page.sources
+        now = partial(_digest_now, self.page.site, sources)
+
+        def make() -> tuple[tuple[str, str, Shipped], list[str]]:
+            (title, text), asked = sources.watched(self.make)
+            return (title, text, self.page.shipped), [*self.page.read, *(f"query:{query}" for query in asked)]
+
+        return KEPT.read("markdown", [sources.identity, *self.key], now, make)
+
+
+def _jobs(site: Site, sources: Sources) -> Iterator[_Job]:
+    for item in instances(site.templates(), sources):
+        page = Page(item.name, site, sources, Shipped(), template=item.template, row=item.row)
+        key = [item.name, item.template, item.text, dict(item.row or {})]
+        yield _Job(page, key, partial(_untitled, page, item.text))
+    for stage, path in site.notebooks().items():
+        page = Page(f"notebooks/{slug(stage)}.md", site, sources, Shipped())
+        key = [page.name, path.parent.name, path.name, file_sha256(path)]
+        yield _Job(page, key, partial(notebook_page, path, page))
+
+
+def _untitled(page: Page, text: str) -> tuple[str, str]:
+    return "", render_page(page, text)
+
+
 def _render(site: Site, sources: Sources, shipped: Shipped) -> tuple[dict[str, str], dict[str, str]]:
     """Pages by name, and titles of notebooks."""
     pages: dict[str, str] = {}
-    for item in instances(site.templates(), sources):
-        page = Page(item.name, site, sources, shipped, template=item.template, row=item.row)
-        pages[item.name] = render_page(page, item.text)
     titles: dict[str, str] = {}
-    for name, (title, text) in notebook_pages(
-        site, sources, shipped, lambda n: load_figure(site.figures, n)
-    ).items():
-        pages[name], titles[name] = text, title
+    for job in _jobs(site, sources):
+        title, pages[job.page.name], refers = job.done()
+        shipped.join(refers)
+        if title:
+            titles[job.page.name] = title
     repeated = {title for title in titles.values() if list(titles.values()).count(title) > 1}
     for name, title in titles.items():
         if title in repeated:  # one notebook, several targets
             titles[name] = f"{title}: {name.rsplit('/', 1)[-1].removesuffix('.md')}"
     _link_notebooks(pages, titles)
     return pages, titles
+
+
+def _digest_now(site: Site, sources: Sources, fact: str) -> str:
+    """What a page was made from beside its own text, as it stands now: a query, a figure, a file, a page."""
+    kind, _, name = fact.partition(":")
+    match kind:
+        case "query":
+            return sources.queries[name].sha256 if name in sources.queries else ""
+        case "page":
+            return str(name in site.templates())
+    path = figure_file(site.figures, name) if kind == "figure" else site.root.parent / name
+    return file_sha256(path) if path.is_file() else ""
 
 
 def _link_notebooks(pages: dict[str, str], titles: Mapping[str, str]) -> None:
@@ -204,15 +258,14 @@ def _title(text: str) -> str:
     return found.group(1).strip().strip('"') if found else "chapter"
 
 
-def _finish(staging: Path, terms: list[Term]) -> None:
+def _clean(staging: Path) -> None:
+    """Take away what mkdocs writes for a server, and what depends on who builds."""
     for name in _mkdocs.UNWANTED:
         (staging / name).unlink(missing_ok=True)
     for path in sorted(staging.rglob("*.map")):
         path.unlink()
     shutil.rmtree(staging / "search", ignore_errors=True)
     for path in sorted(staging.rglob("*")):
-        if path.suffix == ".html":
-            path.write_text(mark_terms(_mkdocs.finish_html(path.read_text("utf-8")), terms), "utf-8")
         path.chmod(0o755 if path.is_dir() else 0o644)
 
 
@@ -250,8 +303,12 @@ def _shipped_sources(store: Store, sources: Sources, seals: set[str]) -> Sources
     ship = _with_inputs(seals, store, set(current))
     if ship == set(current):
         return sources
-    catalog = Catalog.of([current[seal] for seal in sorted(ship)])
-    return dataclasses.replace(sources, catalog=catalog, _results={}, _artifacts=None, _made={}, _tiers={})
+    return dataclasses.replace(
+        sources,
+        catalog=Later(lambda: Catalog.of([current[seal] for seal in sorted(ship)])),
+        identity=sha256(canonical_json([sources.identity, sorted(ship)])),
+        _results={}, _artifacts=None, _made={}, _tiers={},
+    )  # fmt: skip
 
 
 def _with_inputs(seals: set[str], store: Store, among: set[str]) -> set[str]:

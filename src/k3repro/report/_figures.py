@@ -8,8 +8,10 @@ import importlib.util
 import json
 import os
 import re
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from importlib import metadata, resources
 from pathlib import Path
@@ -18,7 +20,7 @@ from typing import Any
 from k3repro.errors import GateFailed, InputError, MissingExtra
 from k3repro.quick_imports import no_iri_grammar
 from k3repro.report._dress import dress
-from k3repro.report._files import write_changed
+from k3repro.report._kept import DRAWING, KEPT
 from k3repro.report._markup import attributes, canonical_json, escape, script_json, sha256
 from k3repro.report._site import study_files
 from k3repro.report._sources import Result, Sources, rows_digest
@@ -28,11 +30,10 @@ from k3repro.report._tables import block_id, table_html
 
 __all__ = [
     "Drawer",
-    "Drawings",
     "draw",
     "figure_columns",
+    "figure_file",
     "figure_html",
-    "keep_drawings",
     "load_figure",
     "slim",
     "svg_of",
@@ -66,7 +67,7 @@ def load_figure(folder: Path, name: str) -> Drawer:
         InputError: no such file, or it defines no `figure`.
     """
     files = study_files(folder, ".py")
-    path = files.get(name.replace("-", "_"), files.get(name, folder / f"{name}.py"))
+    path = figure_file(folder, name)
     spec = importlib.util.spec_from_file_location(f"k3_figure_{name.replace('-', '_')}", path)
     if not path.exists() or spec is None or spec.loader is None:
         known = ", ".join(files) or "none"
@@ -80,6 +81,12 @@ def load_figure(folder: Path, name: str) -> Drawer:
         )
     drawer: Drawer = module.figure
     return drawer
+
+
+def figure_file(folder: Path, name: str) -> Path:
+    """Where a figure's function stands, whether or not it does."""
+    files = study_files(folder, ".py")
+    return files.get(name.replace("-", "_"), files.get(name, folder / f"{name}.py"))
 
 
 def draw(
@@ -99,7 +106,8 @@ def draw(
     place = f"figure {name}"
     result = sources.result(query)
     rows = chart_rows(result, where)
-    chart = drawer([dict(row) for row in rows])
+    with _checked_once():
+        chart = drawer([dict(row) for row in rows])
     spec: dict[str, Any] = chart if isinstance(chart, dict) else chart.to_dict()
     refuse_nan(spec, place)
     spec.pop("config", None)
@@ -121,6 +129,14 @@ def draw(
     if switches:
         spec["usermeta"]["switches"] = switches_of(spec, result.query, switches, place)
     return spec
+
+
+@contextmanager
+def _checked_once() -> Iterator[None]:
+    """Altair checks each part as it is made and then the chart that holds them: the chart is enough."""
+    altair = sys.modules.get("altair.utils.schemapi")
+    with altair.debug_mode(False) if altair else nullcontext():
+        yield
 
 
 def chart_rows(result: Result, where: Mapping[str, Any] | None) -> list[dict[str, Any]]:
@@ -159,46 +175,6 @@ def use_utc() -> None:
     time.tzset()
 
 
-class Drawings:
-    """Drawings by the digest of what they draw: in memory, and in a folder while a site is built.
-
-    The folder is the builder's own scratch: an audit has none, and draws everything.
-    """
-
-    def __init__(self) -> None:
-        self.folder: Path | None = None
-        self.write = True
-        self.drawn: dict[str, str] = {}
-
-    def get(self, key: str, make: Callable[[], str]) -> str:
-        """The drawing of a digest; `make` draws it when nobody has."""
-        if key not in self.drawn:
-            path = self.folder / f"{key}.svg" if self.folder else None
-            if path and path.is_file():
-                self.drawn[key] = path.read_text("utf-8")
-            else:
-                self.drawn[key] = make()
-                if path and self.write:
-                    write_changed(path, self.drawn[key])
-        return self.drawn[key]
-
-    def tidy(self) -> None:
-        """Remove drawings that this process did not ask for, and stop keeping them."""
-        for path in self.folder.glob("*.svg") if self.folder else ():
-            if path.stem not in self.drawn:
-                path.unlink(missing_ok=True)
-        self.folder = None
-
-
-_DRAWINGS = Drawings()
-
-
-def keep_drawings(folder: Path, *, write: bool = True) -> Drawings:
-    """Keep drawings in a folder from now on, until `tidy`; without `write` only look there."""
-    _DRAWINGS.folder, _DRAWINGS.write = folder, write
-    return _DRAWINGS
-
-
 def svg_of(spec: dict[str, Any]) -> str:
     """The static drawing of a specification: same bytes for the same specification, no request to anywhere.
 
@@ -224,7 +200,7 @@ def svg_of(spec: dict[str, Any]) -> str:
         return svg
 
     version = [_SLIM.pattern, _IDS.pattern, "by order", VEGA_LITE, metadata.version("vl-convert-python")]
-    return _DRAWINGS.get(sha256(canonical_json([*version, drawn])), make)
+    return KEPT.get(DRAWING, [*version, drawn], make)
 
 
 def own_ids(svg: str, mark: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from k3repro.report._markup import sha256
 from k3repro.report._site import Site
 from k3repro.store import SIGNERS
 
-__all__ = ["inputs_digest"]
+__all__ = ["Inputs", "inputs_of"]
 
 _TOOLS = (
     "altair",
@@ -26,7 +27,19 @@ _TOOLS = (
 )
 
 
-def inputs_digest(site: Site, store: Any, *, sql: bool = False) -> str:
+# What one page alone is made from: its own text, and the queries and figures that it names.
+_OF_PAGES = ("site/pages/", "site/queries/", "site/figures/", "notebooks/")
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Digests of all that a build depends on, and of the part that every page depends on."""
+
+    whole: str
+    shared: str
+
+
+def inputs_of(site: Site, store: Any, *, sql: bool = False) -> Inputs:
     """Templates, queries, figures, assets, executed notebooks, seals, ledger heads, our code, the tools'
     versions.
     """
@@ -41,7 +54,8 @@ def inputs_digest(site: Site, store: Any, *, sql: bool = False) -> str:
     entries["signers"] = file_sha256(signers) if signers.is_file() else ""
     entries["console"] = str(sql)
     entries["python"] = sys.version.split()[0]
-    return sha256(digest_of_files(entries))
+    shared = {name: digest for name, digest in entries.items() if not name.startswith(_OF_PAGES)}
+    return Inputs(sha256(digest_of_files(entries)), sha256(digest_of_files(shared)))
 
 
 def _folder(root: Path, skip: set[str]) -> dict[str, str]:
@@ -57,10 +71,10 @@ def _folder(root: Path, skip: set[str]) -> dict[str, str]:
 
 def _code() -> dict[str, str]:
     """The packages that decide what a page looks like."""
-    code: dict[str, str] = {}
-    for package in ("k3repro.report", "k3repro.units", "k3repro.spec"):
-        folder = Path(str(resources.files(package)))
-        code |= {f"{package}/{name}": digest for name, digest in _folder(folder, set()).items()}
+    root = Path(str(resources.files("k3repro")))
+    code = {"relation": file_sha256(root / "relation.py")}
+    for package in ("report", "store", "units", "spec"):
+        code |= {f"{package}/{name}": digest for name, digest in _folder(root / package, set()).items()}
     return code
 
 

@@ -7,27 +7,42 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib import resources
+from importlib import metadata, resources
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml  # type: ignore[import-untyped]
 
+import k3repro
 from k3repro.errors import GateFailed, InputError, MissingExtra
 from k3repro.report._dress import DARK, palette_css
 from k3repro.report._figures import theme
-from k3repro.report._markup import canonical_json, script_json
+from k3repro.report._kept import KEPT
+from k3repro.report._markup import canonical_json, script_json, sha256
 from k3repro.report._site import Site
 
-__all__ = ["asset_files", "configuration", "content_policy", "finish_html", "package_assets", "run_mkdocs"]
+__all__ = [
+    "asset_files",
+    "configuration",
+    "content_policy",
+    "finish_html",
+    "html_name",
+    "package_assets",
+    "page_keys",
+    "run_mkdocs",
+]
 
 T = TypeVar("T")
+MANY_PAGES = 16  # from here on a second process pays for its start
+_FRONT = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 
 _INLINE = re.compile(r"<script(?![^>]*\bsrc=)(?![^>]*application/json)[^>]*>(.*?)</script>", re.DOTALL)
 _GENERATOR = re.compile(r'\s*<meta name="generator"[^>]*>')
@@ -52,8 +67,8 @@ def vega_bundle() -> str:
         import vl_convert
     except ImportError:
         raise MissingExtra("charts need vl-convert", fix="pip install 'k3repro[site]'") from None
-    bundle: str = vl_convert.javascript_bundle()  # type: ignore[call-arg]
-    return bundle
+    version = metadata.version("vl-convert-python")
+    return KEPT.get("vega", version, lambda: str(vl_convert.javascript_bundle()))  # type: ignore[call-arg]
 
 
 def package_assets() -> dict[str, bytes | str]:
@@ -125,46 +140,95 @@ def _existing(item: Any, left: dict[str, None], titles: Mapping[str, str]) -> li
     return [{title: children}] if children else []
 
 
-def run_mkdocs(folder: Path, target: Path, meanwhile: Callable[[], T]) -> T:
-    """Build `folder/mkdocs.yml` into `target`, in a process whose date, zone, locale and hash seed are fixed.
+def page_keys(pages: Mapping[str, str], config: str, identity: str) -> dict[str, list[str]]:
+    """What the HTML of each page is made from: its Markdown, and of the others what menus show of them.
 
-    meanwhile: what to do here while it runs; its result is returned.
+    That is their front matter; of one that says no title there, and where mkdocs has plugins, all.
+    """
+    alone = "\nplugins: []\n" in config
+    shown = {}
+    for name, text in pages.items():
+        front = _FRONT.match(text)
+        shown[name] = front[0] if alone and front and "\ntitle:" in front[0] else text
+    every = sha256(canonical_json([identity, config, shown]))
+    return {name: [every, name, sha256(text)] for name, text in pages.items()}
+
+
+def html_name(page: str) -> str:
+    """Where a page of Markdown stands in the site."""
+    return f"{page.removesuffix('.md')}.html"
+
+
+def run_mkdocs(folder: Path, target: Path, pages: Sequence[str], meanwhile: Callable[[], T]) -> T:
+    """Build some pages of `folder/mkdocs.yml` into `target`, in processes whose date, zone, locale and hash
+    seed are fixed.
+
+    meanwhile: what to do here while they run; its result is returned.
 
     Raises:
         GateFailed: mkdocs warns or fails; its first line is the reason.
     """
-    environment = {
-        **os.environ,
-        "NO_MKDOCS_2_WARNING": "1",
-        "SOURCE_DATE_EPOCH": "315532800",
-        "TZ": "UTC",
-        "LC_ALL": "C.UTF-8",
-        "PYTHONHASHSEED": "0",
-        "PYTHONWARNINGS": "ignore",
-    }
-    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "-f", "mkdocs.yml", "-d"]
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as said:
-        process = subprocess.Popen(
-            [*command, str(target)], cwd=folder, env=environment, stdout=said, stderr=subprocess.STDOUT
-        )
-        try:
-            result = meanwhile()
-        except BaseException:
-            process.kill()
+    several = len(pages) >= MANY_PAGES and (os.cpu_count() or 1) > 1
+    shares = {target: pages[::2], target.with_name(f"{target.name}-half"): pages[1::2]}
+    with ExitStack() as stack:
+        running = [
+            stack.enter_context(_Mkdocs(folder, into, share))
+            for into, share in (shares if several else {target: pages}).items()
+        ]
+        result = meanwhile()
+        for process in running:
             process.wait()
-            raise
-        code = process.wait()
-        said.seek(0)
-        lines = [line for line in said.read().splitlines() if line.strip()]
-    if code:
-        _refuse(lines)
+    for into in [*shares][1:] if several else ():
+        for name in shares[into]:
+            page = target / html_name(name)
+            page.parent.mkdir(parents=True, exist_ok=True)
+            (into / html_name(name)).replace(page)
+        shutil.rmtree(into)
     return result
+
+
+class _Mkdocs:
+    """One process of mkdocs, which does not outlive its `with`."""
+
+    def __init__(self, folder: Path, target: Path, pages: Sequence[str]) -> None:
+        environment = {
+            **os.environ,
+            "NO_MKDOCS_2_WARNING": "1",
+            "SOURCE_DATE_EPOCH": "315532800",
+            "TZ": "UTC",
+            "LC_ALL": "C.UTF-8",
+            "PYTHONHASHSEED": "0",
+            "PYTHONWARNINGS": "ignore",
+            "PYTHONPATH": os.pathsep.join([str(Path(k3repro.__file__).parents[1]), *sys.path[1:]]),
+        }
+        self._said = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "k3repro.report._mkdocs_some", str(target)],
+            cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=self._said, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        assert self._process.stdin is not None
+        with suppress(OSError), self._process.stdin as pipe:  # one that died says why when it is waited for
+            pipe.write(json.dumps(list(pages)).encode())
+
+    def wait(self) -> None:
+        """Raises: GateFailed: it warned or failed."""
+        if self._process.wait():
+            self._said.seek(0)
+            _refuse([line for line in self._said.read().splitlines() if line.strip()])
+
+    def __enter__(self) -> _Mkdocs:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._said.close()
 
 
 def _refuse(lines: list[str]) -> None:
     first = lines[0] if lines else "?"
     reason = next((line for line in lines if "ERROR" in line or "WARNING" in line), first)
-    if "No module named mkdocs" in reason:
+    if any("No module named 'mkdocs" in line for line in lines):
         raise MissingExtra("the site needs mkdocs-material", fix="pip install 'k3repro[site]'")
     raise GateFailed(reason.strip(), where="mkdocs", fix="Mend the page or site/mkdocs.yml.")
 

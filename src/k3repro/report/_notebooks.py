@@ -6,43 +6,29 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from markdown_it import MarkdownIt
 
 from k3repro.errors import InputError, K3Error
-from k3repro.report._figures import Drawer
-from k3repro.report._markup import escape, slug
-from k3repro.report._pages import Page, Shipped
-from k3repro.report._site import Site
-from k3repro.report._sources import Sources
+from k3repro.report._markup import escape
+from k3repro.report._pages import Page
 
-__all__ = ["MIME", "notebook_pages"]
+__all__ = ["MIME", "notebook_page"]
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 MIME = "application/vnd.k3repro.v1+json"
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 
 
-def notebook_pages(
-    site: Site, sources: Sources, shipped: Shipped, figures: Callable[[str], Drawer]
-) -> dict[str, tuple[str, str]]:
-    """Page name -> (title, Markdown), for every executed notebook.
+def notebook_page(path: Path, page: Page) -> tuple[str, str]:
+    """Title and Markdown of an executed notebook.
 
     Raises:
-        InputError: a file that is not a notebook, or an output that names what does not exist.
+        InputError: the file is not a notebook, or an output names what does not exist.
     """
-    pages: dict[str, tuple[str, str]] = {}
-    for stage, path in site.notebooks().items():
-        name = f"notebooks/{slug(stage)}.md"
-        page = Page(name, site, sources, shipped)
-        pages[name] = _render(path, page, figures)
-    return pages
-
-
-def _render(path: Path, page: Page, figures: Callable[[str], Drawer]) -> tuple[str, str]:
     try:
         cells = json.loads(path.read_text("utf-8"))["cells"]
     except (ValueError, KeyError, TypeError):
@@ -56,7 +42,7 @@ def _render(path: Path, page: Page, figures: Callable[[str], Drawer]) -> tuple[s
                 title = found or title
                 parts.append(text)
             elif cell["cell_type"] == "code":
-                parts += _code_cell(path, number, cell, page, figures)
+                parts += _code_cell(path, number, cell, page)
         except K3Error as error:
             error.where = f"{path.name}, cell {number} ({error.where})"
             raise
@@ -103,9 +89,7 @@ def _html(tokens: list[Any]) -> str:
     return f'<div class="k3-prose">{html}</div>'.replace("\n", "&#10;") if html else ""
 
 
-def _code_cell(
-    path: Path, number: int, cell: Mapping[str, Any], page: Page, figures: Callable[[str], Drawer]
-) -> Iterator[str]:
+def _code_cell(path: Path, number: int, cell: Mapping[str, Any], page: Page) -> Iterator[str]:
     source = _text(cell.get("source", ""))
     place = f"notebooks/{path.parent.name}/{path.stem}.cell-{number}"
     if source.strip():
@@ -115,7 +99,7 @@ def _code_cell(
     for output in cell.get("outputs", []):
         bound = output.get("data", {}).get(MIME)
         if bound is not None:
-            yield _bound(bound, page, figures)
+            yield _bound(bound, page)
         else:
             printed.append(_plain(output))
     if text := _ANSI.sub("", "".join(printed)):
@@ -123,7 +107,7 @@ def _code_cell(
         yield f'<details class="k3-code"><summary>Printed by this cell</summary>{code}</details>'
 
 
-def _bound(bound: Any, page: Page, figures: Callable[[str], Drawer]) -> str:
+def _bound(bound: Any, page: Page) -> str:
     """One of our outputs, rendered from its query again: what the notebook drew is not looked at."""
     try:
         kind, query, options = bound["kind"], bound["query"], dict(bound.get("options", {}))
@@ -135,7 +119,7 @@ def _bound(bound: Any, page: Page, figures: Callable[[str], Drawer]) -> str:
             case "table":
                 return page.table(query, **options)
             case "figure":
-                return page.figure(bound["name"], query, drawer=figures(bound["name"]), **options)
+                return page.figure(bound["name"], query, **options)
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"a bound output is malformed: {error}", where=MIME, fix="Use k3repro.report.show."

@@ -6,6 +6,7 @@ import html
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -41,6 +42,13 @@ class Shipped:
     sources: dict[str, str] = field(default_factory=dict)  # path below sources/ -> text
     behind: dict[str, str] = field(default_factory=dict)  # data files of pages by their path
 
+    def join(self, other: Shipped) -> None:
+        """Add what another page refers to."""
+        self.queries |= other.queries
+        self.seals |= other.seals
+        self.sources |= other.sources
+        self.behind |= other.behind
+
 
 @dataclass
 class Page:
@@ -54,6 +62,7 @@ class Page:
     seen: dict[str, int] = field(default_factory=dict)
     template: str = ""  # the file it was made from, where that is another
     row: Mapping[str, Any] | None = None  # the row of `each` that it is about
+    read: set[str] = field(default_factory=set)  # figure:NAME, file:PATH, page:NAME that it looked at
 
     @property
     def base(self) -> str:
@@ -124,7 +133,6 @@ class Page:
         description: str = "",
         where: Where = None,
         switches: Sequence[str] = (),
-        drawer: Drawer | None = None,
     ) -> str:
         """`{{ figure("wall", "wall-law", caption="...", description="...") }}`, alone on its line.
 
@@ -132,9 +140,8 @@ class Page:
         """
 
         def build() -> str:
-            draw = drawer or load_figure(self.site.figures, name)
             return self._drawn(
-                name, query, draw,
+                name, query, self.drawer(name),
                 caption=caption, description=description, where=where, switches=switches,
                 data_link=self.downloads(query), base=self.base,
             )  # fmt: skip
@@ -155,12 +162,17 @@ class Page:
 
         def build() -> str:
             return self._drawn(
-                name, query, load_figure(self.site.figures, name),
+                name, query, self.drawer(name),
                 caption=caption, description=description, where=where, data_link=self.downloads(query),
                 base=self.base, steps=self._steps(query, where),
             )  # fmt: skip
 
         return self._figure(query, where, self._use(query, build))
+
+    def drawer(self, name: str) -> Drawer:
+        """The function of a figure of the site."""
+        self.read.add(f"figure:{name}")
+        return load_figure(self.site.figures, name)
 
     def _figure(self, query: str, where: Where, built: str) -> str:
         """A figure, and the rows of its table beyond the first."""
@@ -199,7 +211,7 @@ class Page:
                 where=f"finding {query}",
                 fix="Its artifacts say otherwise now: rewrite the card, or show another finding.",
             )
-        drawer = load_figure(self.site.figures, figure)
+        drawer = self.drawer(figure)
         drawn = self._drawn(figure, query, drawer, description=description, small=True)
         seal = self.sources.result(query).query.column("seal")
         cites = [self.sources.cite(row, seal, query) for row in rows]
@@ -227,6 +239,7 @@ class Page:
             raise InputError(
                 f"no file {path!r} in the repository", where=self.name, fix="Name it from its root."
             )
+        self.read.add(f"file:{path}")
         return self._block(self.code(path, file.read_text("utf-8"), language or file.suffix[1:]))
 
     def code(self, path: str, text: str, language: str = "") -> str:
@@ -248,6 +261,7 @@ class Page:
 
     def exists(self, page: str) -> bool:
         """Whether a page of that name has a template."""
+        self.read.add(f"page:{page}")
         return page in self.site.templates()
 
     def withdrawn(self) -> str:
@@ -325,15 +339,12 @@ def render_page(page: Page, template: str) -> str:
     Raises:
         K3Error: with the page and line that asked for what cannot be given.
     """
-    environment = jinja2.Environment(
-        undefined=jinja2.StrictUndefined, autoescape=False, keep_trailing_newline=True
-    )
     names = ("value", "table", "tree", "rows", "figure", "journey", "relation", "source", "sql", "exists",
              "withdrawn", "sizing", "glossary", "finding")  # fmt: skip
     source = page.template or f"site/pages/{page.name}"
     functions: dict[str, Any] = {name: getattr(page, name) for name in names}
     try:
-        text = environment.from_string(template).render(**functions, tier=badge, row=page.row or {})
+        text = _compiled(template).render(**functions, tier=badge, row=page.row or {})
     except jinja2.TemplateError as error:
         line = getattr(error, "lineno", None)
         raise InputError(str(error), where=f"{source}{f':{line}' if line else ''}") from None
@@ -343,6 +354,15 @@ def render_page(page: Page, template: str) -> str:
         error.where = f"{_place(source, error)} ({error.where})"
         raise
     return page.finish(text)
+
+
+@lru_cache(maxsize=256)
+def _compiled(template: str) -> jinja2.Template:
+    """A template, compiled once however many pages it makes."""
+    environment = jinja2.Environment(
+        undefined=jinja2.StrictUndefined, autoescape=False, keep_trailing_newline=True
+    )
+    return environment.from_string(template)
 
 
 def _place(source: str, error: BaseException) -> str:
@@ -357,4 +377,4 @@ def _place(source: str, error: BaseException) -> str:
 
 def csv_of(sources: Sources, query: str) -> str:
     """The rows of a query as CSV, units in the header."""
-    return rows_csv(sources.result(query))
+    return sources.kept("csv", sources.queries[query].sql, lambda: rows_csv(sources.result(query)))

@@ -21,7 +21,12 @@ __all__ = ["parquet_of", "rows_parquet"]
 
 def parquet_of(sources: Sources, query: str) -> bytes:
     """The Parquet file of a named query, made once for these sources."""
-    data: bytes = sources.made(["parquet", query], lambda: rows_parquet(sources.result(query)))
+
+    def make() -> bytes:
+        return rows_parquet(sources.result(query))
+
+    sql = sources.queries[query].sql
+    data: bytes = sources.made(["parquet", query], lambda: sources.kept("parquet", sql, make))
     return data
 
 

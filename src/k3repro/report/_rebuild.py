@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from k3repro.errors import K3Error
-from k3repro.report import _figures
 from k3repro.report._build import make_tree, sources_of, write_manifest
 from k3repro.report._console import CONSOLE
 from k3repro.report._files import tree_digests
 from k3repro.report._finding import Finding, found
-from k3repro.report._inputs import inputs_digest
+from k3repro.report._inputs import inputs_of
+from k3repro.report._kept import DRAWING, KEPT
 from k3repro.report._site import Site
 from k3repro.report._sources import Queryable
 from k3repro.store import Ledger, Store, commit_of
@@ -46,9 +46,9 @@ def rebuild(folder: Path, checkout: Path | None, catalog: Queryable, notes: list
     yield from _artifacts(folder / "artifacts", trusted.root.parent / "artifacts")
     with tempfile.TemporaryDirectory(prefix="k3repro-rebuild-") as work:
         site = Site(trusted.root, Path(work))
-        _figures.keep_drawings(trusted.generated / "drawings", write=False)
         try:
-            staging = _made(site, Store(folder / "artifacts"), catalog, sql=_has_console(folder))
+            with KEPT.open(trusted.generated / "kept", only=DRAWING):
+                staging = _made(site, Store(folder / "artifacts"), catalog, sql=_has_console(folder))
         except K3Error as error:
             yield found(error.where or "site", f"cannot be built again: {error.what}", "rebuild", error.fix)
             return
@@ -56,9 +56,8 @@ def rebuild(folder: Path, checkout: Path | None, catalog: Queryable, notes: list
 
 
 def _made(site: Site, store: Store, catalog: Queryable, *, sql: bool) -> Path:
-    digest = inputs_digest(site, store, sql=sql)
     staging, _ = make_tree(site, store, sources_of(site, store, catalog), sql=sql, say=lambda line: None)
-    write_manifest(site, staging, digest, store.heads())
+    write_manifest(site, staging, inputs_of(site, store, sql=sql).whole, store.heads())
     return staging
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from k3repro.report._html import parse_page
-from k3repro.report._markup import script_json
+from k3repro.report._kept import KEPT
+from k3repro.report._markup import script_json, sha256
 
 __all__ = ["INDEX", "index_of", "index_text", "page_entries"]
 
@@ -73,9 +74,11 @@ def index_text(entries: Mapping[str, list[list[Any]]]) -> str:
 def index_of(root: Path) -> str:
     """The index of every page below `root`."""
     pages = {path.relative_to(root).as_posix(): path for path in sorted(root.rglob("*.html"))}
-    return index_text(
-        {name: page_entries(name, parse_page(path.read_bytes())[0]) for name, path in pages.items()}
-    )
+    return index_text({name: _entries_of(name, path.read_bytes()) for name, path in pages.items()})
+
+
+def _entries_of(name: str, page: bytes) -> list[list[Any]]:
+    return KEPT.get("entries", [name, sha256(page)], lambda: page_entries(name, parse_page(page)[0]))
 
 
 def _is_chrome(element: Any) -> bool:

@@ -10,11 +10,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import cached_property
-from typing import Any, Protocol
+from functools import cache, cached_property
+from typing import Any, Protocol, TypeVar
 
 from k3repro.errors import GateFailed, InputError
 from k3repro.report._grammar import Grammar, names_only
+from k3repro.report._kept import KEPT
 from k3repro.report._literals import literals
 from k3repro.report._markup import canonical_json, sha256
 from k3repro.report._queries import ColumnSpec, Query
@@ -23,6 +24,7 @@ from k3repro.store import weakest
 
 __all__ = ["Citation", "Queryable", "Result", "Sources"]
 
+T = TypeVar("T")
 _WORD = re.compile(r"\w+")
 _NO_VIEW = re.compile(r"Catalog Error: Table with name \S+ does not exist")
 # A level of confidence names a bound as p99 names a quantile.
@@ -40,6 +42,17 @@ class Queryable(Protocol):
     """What a catalog offers: the store's own, or one over a stranger's files."""
 
     def query(self, sql: str, parameters: Any = ...) -> list[dict[str, Any]]: ...
+
+
+class Later:
+    """A catalog that is opened when it is first asked."""
+
+    def __init__(self, opened: Callable[[], Queryable]) -> None:
+        self._open = cache(opened)
+
+    def query(self, sql: str, parameters: Any = None) -> list[dict[str, Any]]:
+        """The rows of a query, as the catalog gives them."""
+        return self._open().query(sql, parameters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +142,8 @@ class Sources:
     withdrawn: dict[str, str] = field(default_factory=dict)  # seal -> its line in the artifact browser
     vouched: dict[str, frozenset[str]] = field(default_factory=dict)  # seal -> who signed for it
     grammar: Grammar = field(default_factory=lambda: Grammar(names_only(vocabulary())))
+    identity: str = ""  # digest of what the catalog holds and of the code that reads it: rows may be kept
+    _asked: set[str] = field(default_factory=set)
     _results: dict[str, Result] = field(default_factory=dict)
     _artifacts: dict[str, dict[str, Any]] | None = None
     _made: dict[str, Any] = field(default_factory=dict)
@@ -138,7 +153,7 @@ class Sources:
     def artifacts(self) -> dict[str, dict[str, Any]]:
         """Seal -> row of the catalog's `artifacts` view."""
         if self._artifacts is None:
-            rows = self.catalog.query("SELECT * FROM artifacts ORDER BY seal")
+            rows = self._ask("SELECT * FROM artifacts ORDER BY seal")
             self._artifacts = {str(row["seal"]): _plain_row(row, "artifacts") for row in rows}
         return self._artifacts
 
@@ -146,8 +161,19 @@ class Sources:
         """What `make` gives, once for these rows: pages ask for it, and so does who checks the pages."""
         text = canonical_json(key)
         if text not in self._made:
-            self._made[text] = make()
-        return self._made[text]
+            self._made[text] = self.watched(make)
+        value, asked = self._made[text]
+        self._asked |= asked
+        return value
+
+    def watched(self, make: Callable[[], T]) -> tuple[T, set[str]]:
+        """What `make` gives, and the names of the queries that it asked."""
+        outer, self._asked = self._asked, set()
+        try:
+            value = make()
+            return value, self._asked
+        finally:
+            self._asked = outer | self._asked
 
     def result(self, name: str) -> Result:
         """The rows of a named query; run once, then remembered.
@@ -155,6 +181,7 @@ class Sources:
         Raises:
             InputError: no such query. GateFailed: no rows though the query declares none to be empty.
         """
+        self._asked.add(name)
         if name not in self._results:
             self._results[name] = self._run(name)
         return self._results[name]
@@ -216,11 +243,18 @@ class Sources:
     def _rows(self, query: Query) -> list[dict[str, Any]]:
         """The rows; none where a query that may be empty asks for a kind of artifact nobody has sealed."""
         try:
-            return self.catalog.query(query.sql)
+            return self._ask(query.sql)
         except InputError as error:
             if query.empty and _NO_VIEW.match(error.what):
                 return []
             raise
+
+    def _ask(self, sql: str) -> list[dict[str, Any]]:
+        return self.kept("rows", sql, lambda: self.catalog.query(sql))
+
+    def kept(self, kind: str, sql: str, make: Callable[[], T]) -> T:
+        """What `make` gives for some SQL, or gave in an earlier build over the same artifacts."""
+        return KEPT.get(kind, [self.identity, sql], make) if self.identity else make()
 
     def _check_heads(self, query: Query, where: str) -> None:
         """Heads of tables are bound to nothing, so they hold no number but the level of a bound."""

@@ -13,20 +13,24 @@ import pickle
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from k3repro.report import _bound, _scripts
 from k3repro.report._allowlist import Exemption, load_exemptions, load_grammar
 from k3repro.report._behind import behind_name
-from k3repro.report._csv import rows_csv
 from k3repro.report._figures import use_utc
+from k3repro.report._files import file_sha256
 from k3repro.report._finding import Finding, found
 from k3repro.report._gate import PLACES, Hit, scan_css, scan_tree
 from k3repro.report._grammar import Grammar
 from k3repro.report._html import parse_page
+from k3repro.report._kept import DRAWING, KEPT
 from k3repro.report._outline import Outline, outline_of
+from k3repro.report._pages import csv_of
 from k3repro.report._pair_rules import check_pairs
 from k3repro.report._parquet import parquet_of
 from k3repro.report._search import INDEX, index_text, page_entries
@@ -133,49 +137,93 @@ class _Work:
     places: frozenset[str]
     most_s: float
 
-    def check(self, paths: Sequence[Path], outcome: Outcome, used: set[Exemption]) -> None:
+    def check(self, paths: Sequence[Path]) -> list[Checked]:
         """Check pages, in this process, until the time is spent."""
-        deadline = time.process_time() + self.most_s
+        deadline, done = time.process_time() + self.most_s, list[Checked]()
         for path in paths:
             name = path.relative_to(self.root).as_posix()
             if time.process_time() > deadline:
                 what, fix = f"not looked at: {self.most_s:g} s of work were spent", "Audit a smaller site."
-                outcome.findings.append(found(name, what, "time", fix))
-                return
-            outcome.pages += 1
-            check_page(
-                name, path.read_bytes(), self.sources, self.known, self.grammar, self.exemptions, used,
-                outcome, self.places,
+                late = Outcome([found(name, what, "time", fix)])
+                return [*done, Checked(path, late, set(), set())]
+            outcome, used = Outcome(pages=1), set[Exemption]()
+            check = partial(
+                check_page, name, path.read_bytes(), self.sources, self.known, self.grammar, self.exemptions,
+                used, outcome, self.places,
             )  # fmt: skip
+            _, asked = self.sources.watched(check)
+            done.append(Checked(path, outcome, used, asked))
+        return done
+
+    def key(self, path: Path) -> list[Any]:
+        """What the check of a page depends on, beside queries and the sources it quotes."""
+        name = path.relative_to(self.root).as_posix()
+        return [self.sources.identity, name, file_sha256(path), sorted(self.places)]
+
+    def now(self, fact: str) -> str:
+        """The digest of a query, or of a source that ships."""
+        kind, _, name = fact.partition(":")
+        if kind == "query":
+            return self.sources.queries[name].sha256 if name in self.sources.queries else ""
+        path = self.root / "sources" / name
+        return file_sha256(path) if path.is_file() else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A page that was checked: what was seen, which exemptions it used, which queries it asked."""
+
+    path: Path
+    outcome: Outcome
+    used: set[Exemption]
+    asked: set[str]
+
+    @property
+    def facts(self) -> list[str]:
+        """What the check depended on beside the page: queries, and sources that it quotes."""
+        queries = [f"query:{name}" for name in self.asked]
+        return queries + [f"source:{name}" for name in self.outcome.quoted]
 
 
 def _check_pages(work: _Work, paths: list[Path], outcome: Outcome, used: set[Exemption]) -> None:
-    """Check pages, where there are many with the help of a second process."""
+    """Check pages; a build takes those over that it found in order before, and nothing of theirs changed."""
+    keep = bool(work.sources.identity)
+    checked: dict[Path, Checked | None] = {
+        path: KEPT.find("checked", work.key(path), work.now) if keep else None for path in paths
+    }
+    for item in _in_two(work, [path for path in paths if checked[path] is None]):
+        checked[item.path] = item
+        if keep and not item.outcome.findings:
+            facts = {fact: work.now(fact) for fact in item.facts}
+            KEPT.put("checked", work.key(item.path), item, facts)
+    for path in paths:
+        if seen := checked[path]:
+            outcome.join(seen.outcome)
+            used |= seen.used
+
+
+def _in_two(work: _Work, paths: list[Path]) -> list[Checked]:
+    """Pages checked, where there are many with the help of a second process."""
     if len(paths) < MANY_PAGES or (os.cpu_count() or 1) < 2:
-        work.check(paths, outcome, used)
-        return
+        return work.check(paths)
     with Helper() as helper:
         sources = portable(work.sources)
         mine, theirs = halves(paths)
-        helper.send((dataclasses.replace(work, sources=sources), theirs))
-        work.check(mine, outcome, used)
-        found_there = helper.answer()
-    if found_there is None:
-        work.check(theirs, outcome, used)
-    else:
-        outcome.join(found_there[0])
-        used |= found_there[1]
-    outcome.findings.sort(key=lambda finding: finding.where)
+        helper.send((dataclasses.replace(work, sources=sources), theirs, KEPT.folder))
+        done = work.check(mine)
+        answer = helper.answer()
+    return done + (work.check(theirs) if answer is None else answer)
 
 
 def help_out() -> None:
     """The second process: pages from standard input, what was found in them to standard output."""
     use_utc()
-    work, paths = pickle.load(sys.stdin.buffer)
-    outcome, used = Outcome(), set[Exemption]()
-    with contextlib.redirect_stdout(sys.stderr):
-        work.check(paths, outcome, used)
-    sys.stdout.buffer.write(pickle.dumps((outcome, used)))
+    work, paths, drawings = pickle.load(sys.stdin.buffer)
+    with contextlib.redirect_stdout(sys.stderr), ExitStack() as stack:
+        if drawings:
+            stack.enter_context(KEPT.open(drawings, only=DRAWING))
+        done = work.check(paths)
+    sys.stdout.buffer.write(pickle.dumps(done))
 
 
 def check_page(
@@ -255,7 +303,7 @@ def _check_index(root: Path, entries: dict[str, list[list[Any]]]) -> list[Findin
 
 
 _DATA: dict[str, Callable[[Sources, str], bytes]] = {
-    ".csv": lambda sources, query: rows_csv(sources.result(query)).encode(),
+    ".csv": lambda sources, query: csv_of(sources, query).encode(),
     ".parquet": parquet_of,
 }
 
