@@ -119,7 +119,10 @@ def test_containers_of_an_allocation_that_ended_are_stopped_from_another(
     file.save(state_of(text_of(tmp_path, "slurm", "docker"), job="7", own_job=own))
     with pytest.raises(MachineError, match="may run on") as caught:
         asyncio.run(down.tear_down("mi325x-thor2", print))
-    assert "salloc" in str(caught.value) and file.load() is not None
+    asked = (
+        "salloc --nodes=4 --exclusive --mem=0 --gres=gpu:8 --nodelist="  # as `up` asked: a site may insist
+    )
+    assert asked in str(caught.value) and file.load() is not None
     monkeypatch.setenv("SLURM_JOB_ID", "8")
     assert asyncio.run(down._jobs(file.load() or state_of(""))) == ["8"]
 

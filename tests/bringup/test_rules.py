@@ -95,6 +95,9 @@ BREAKING: dict[str, dict[str, Any]] = {
     "state-layout": {"env.all.VLLM_SSM_CONV_STATE_LAYOUT": None},
     "slots-below-state-blocks": {"layout.max_num_seqs": 512},
     "image-by-digest": {},
+    "slots-validated": {"layout.max_num_seqs": 32},
+    "waits-as-long-as-the-engine": {"order.ready_s": 3600},
+    "unknown-name": {"env.all.VLLM_ROCM_USE_AITTER": "0"},
     "aiter-mla-off": {"env.all.VLLM_ROCM_USE_AITER_MLA": "1"},
     "kernel-arch": {"env.all.MORI_GPU_ARCHS": "gfx950"},
 }
@@ -125,7 +128,7 @@ def test_what_a_recipe_cannot_break_is_broken_otherwise() -> None:
 def test_every_rule_has_a_test_that_breaks_it() -> None:
     check_plan(plan())
     otherwise = {"router-capability", "verbs-folder-not-mounted", "fabric-as-published", "local-weights"}
-    otherwise.add("unread-keys")
+    otherwise |= {"unread-keys", "enroot-digest"}
     assert set(RULES) == set(BREAKING) | otherwise
 
 
@@ -212,3 +215,48 @@ def test_all_rules_are_there_on_import() -> None:
     code = "from k3repro.bringup import RULES; print(len(RULES))"
     first = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert int(first) == len(RULES) >= 36
+
+
+@pytest.mark.parametrize(
+    ("key", "near"),
+    [
+        ("env.all.VLLM_ROCM_USE_AITTER", "VLLM_ROCM_USE_AITER"),
+        ("env.all.MORI_RDMA_TCC", "MORI_RDMA_TC"),
+        ("env.decode.K3_MLA_SINGLE_SPLITS", "K3_MLA_SINGLE_SPLIT"),
+        ("flags.all.--enable-chunked-prefil", "--enable-chunked-prefill"),
+        ("flags.all.--max-num-batched-token", "--max-num-batched-tokens"),
+        ("flags.all.--no-such-option", "not in vLLM 0.32.0"),
+        ("env.all.MY_SWITCH", ""),
+        ("env.all.MORI_RDMA_TC", ""),
+        ("flags.all.--long-prefill-token-threshold", ""),
+        ("flags.all.--no-async-scheduling", ""),
+    ],
+)
+def test_a_name_that_nobody_reads_is_told_with_the_nearest(key: str, near: str) -> None:
+    found = [item.what for item in check_plan(plan({key: "1"})) if item.id == "unknown-name"]
+    assert [near in what for what in found] == ([True] if near else []), found
+
+
+def test_a_digest_for_enroot() -> None:
+    fields = {"runtime": "pyxis", "digest": f"sha256:{'a' * 64}"}
+    assert "enroot-digest" in broken(plan(cluster_fields=fields))
+    assert "enroot-digest" not in broken(plan(cluster_fields=fields | {"image": "/images/k3.sqsh"}))
+    assert "enroot-digest" not in broken(plan(cluster_fields=fields | {"runtime": "docker"}))
+
+
+@pytest.mark.parametrize("pool", ["all", "decode"])
+def test_of_a_switch_on_and_off_the_later_stands(pool: str) -> None:
+    """Both would be on the command line; the engine takes the last, and rules would read the first."""
+    made = plan({f"flags.{pool}.--enable-prefix-caching": True})
+    for launch in made.launches:
+        on = pool == "all" or launch.node.pool == pool
+        assert (launch.flag("--enable-prefix-caching") is not None) == on
+        assert (launch.flag("--no-enable-prefix-caching") is None) == on
+    found = [item.what for item in check_plan(made) if item.id == "prefix-caching"]
+    assert len(found) == (4 if pool == "all" else 2)
+
+
+def test_timeouts_of_the_transfer_reach_the_connector_as_numbers() -> None:
+    given = {"transfer.extra.defer_timeout": 1800, "transfer.extra.transfer_timeout": 600.5}
+    extra = plan(given).launches[0].document("--kv-transfer-config")["kv_connector_extra_config"]
+    assert (extra["defer_timeout"], extra["transfer_timeout"]) == (1800, 600.5)

@@ -335,3 +335,48 @@ def test_a_denied_plan_is_written_only_when_asked(tmp_path: Path) -> None:
     result = CliRunner().invoke(root, [*words, "--write", str(tmp_path / "yes"), "--unsafe"])
     assert result.exit_code == 0
     assert "\n# DENIED: [batched-tokens] " in (tmp_path / "yes" / "serve.sbatch").read_text()
+
+
+@pytest.mark.parametrize(
+    ("setting", "owner"),
+    [
+        ("flags.all.--max-model-len=4000000", "layout.max_model_len"),
+        ("flags.decode.--max-num-seqs=64", "layout.max_num_seqs"),
+        ("flags.all.--kv-cache-memory-bytes=90000000000", "layout.kv_pool_bytes"),
+        ("flags.master.--port=20006", "ports.http"),
+        ("flags.all.--port=3", "ports.http"),
+        ("flags.all.--max-num-seqs=null", "layout.max_num_seqs"),
+        ("env.all.MORI_SHMEM_HEAP_SIZE=1", "layout.heap_bytes"),
+        ("transfer.extra.http_port=1", "ports.http"),
+    ],
+)
+def test_what_a_layout_or_port_fills_in_is_set_there(setting: str, owner: str) -> None:
+    result = CliRunner().invoke(root, ["bringup", "plan", "--cluster", "mi300x-cx7", "--set", setting])
+    assert isinstance(result.exception, SpecError) and f"Set {owner}" in str(result.exception)
+
+
+def test_sizes_are_taken_as_engines_print_them() -> None:
+    layout = read_plan(
+        "mi300x-cx7", None, ("layout.kv_pool_bytes=0.5GiB", "layout.max_model_len=9K")
+    ).recipe.layout
+    assert (layout.kv_pool_bytes, layout.max_model_len) == (2**29, 9000)
+
+
+def shown(text: str, tmp_path: Path) -> str:
+    file = tmp_path / "c.toml"
+    file.write_text(text)
+    result = CliRunner().invoke(root, ["bringup", "plan", "--cluster", str(file)])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_a_plan_shows_the_step_of_slurm_with_the_image_of_pyxis(tmp_path: Path) -> None:
+    said = shown(runtime("pyxis"), tmp_path)
+    assert said.count("--container-image=k3repro/kimik3-disagg:206fffe") == 5 == said.count("srun ")
+    assert "srun" not in shown(SSH, tmp_path) and "they outlive an allocation" in shown(SLURM, tmp_path)
+
+
+def test_a_plan_invents_no_node_and_names_the_fabric_of_the_cluster(tmp_path: Path) -> None:
+    said = shown(COUNTED.replace('"mlx5"', '"bnxt"'), tmp_path)
+    assert said.startswith("Kimi-K3 on MI300X, Thor2 rails: cluster mi300x-cx7")
+    assert "prefill_master  lanes 0 to 3 on the third node that Slurm gives" in said

@@ -29,6 +29,7 @@ from k3repro.bringup._rules import check_plan
 from k3repro.bringup._rules_engine import launch_facts
 from k3repro.bringup._script import dockerfile, launch_script, router_script
 from k3repro.bringup._sealed import Failure, failures, seal_plan, seal_rules
+from k3repro.bringup._slurm import step
 from k3repro.bringup._state import State, StateFile
 from k3repro.bringup._sync import diagram, doctor, start, stop, watch_once
 from k3repro.bringup._up import bring_up, cluster_text_of, first_errors, look_at
@@ -111,6 +112,7 @@ __all__ = [
     "seal_rules",
     "start",
     "started_by_hand",
+    "step",
     "stop",
     "tear_down",
     "watch_once",

@@ -9,7 +9,7 @@ from k3repro.bringup._cluster import Node
 from k3repro.bringup._order import LAST_WORDS, chosen, in_order
 from k3repro.bringup._plan import ROUTER, ROUTER_PID, Launch, Plan, folded
 from k3repro.bringup._script import joined, launch_script, router_script
-from k3repro.bringup._slurm import address_command, slurm_options, step_options
+from k3repro.bringup._slurm import address_command, slurm_options, step
 
 # Variables that no engine should inherit from whoever submits: the names of `_sanitise`, as a shell pattern.
 _SECRETS = "*_TOKEN|TOKEN|*SECRET*|*PASSWORD*|*PASSWD*|*CREDENTIAL*|*API_KEY*|*ACCESS_KEY*|*PRIVATE_KEY*"
@@ -125,10 +125,11 @@ def _step(plan: Plan, node: Node, script: str, role: str, log: str) -> str:
     """A step of the batch script; the job's number, and the addresses Slurm gave, are put in first."""
     end, cluster = f"END_{role.upper()}", plan.cluster
     name = f'"{chosen("nodes", node)}"' if cluster.unnamed else node.host
-    srun = folded(["exec", "srun", "--overlap", "-N1", "-n1", *step_options(cluster)])
+    *srun, _ = step(cluster, name)
     given = [(item.host, chosen("addresses", item)) for item in cluster.nodes] if cluster.unnamed else []
     pairs = [(_JOB, "$SLURM_JOB_ID"), *given]
     edit = " ".join(f'-e "s/{old}/{new}/g"' for old, new in pairs)
     file = f'{shlex.quote(cluster.logs)}/"$SLURM_JOB_ID"/{log.rpartition("/")[2]}'
     kept = f'steps+=("$!") roles+=({role}) hosts+=({name}) logs+=({file})'
-    return f"(trap '' TERM; {srun} -w {name} sh -s < <(sed {edit} <<'{end}'\n{script}{end}\n)) &\n{kept}"
+    run = f"trap '' TERM; exec {folded(srun)} {name} sh -s"
+    return f"({run} < <(sed {edit} <<'{end}'\n{script}{end}\n)) &\n{kept}"

@@ -17,6 +17,7 @@ from k3repro.bringup._node_status import Owner, owners_script, read_owners, stop
 from k3repro.bringup._plan import ROUTER
 from k3repro.bringup._sanitise import hide
 from k3repro.bringup._script import tombstone
+from k3repro.bringup._slurm import slurm_options
 from k3repro.bringup._state import State, StateFile
 from k3repro.errors import MachineError
 from k3repro.serve import parse_metrics
@@ -103,10 +104,11 @@ def _allocation_ended(state: State, cluster: Cluster, say: Say) -> None:
         say(f"allocation {state.job or 'of this serve'} has ended, and its processes with it")
         return
     hosts = ",".join(node.host for node in cluster.nodes)
+    ask = shlex.join(["salloc", *slurm_options(cluster)])
     raise MachineError(
         f"allocation {state.job} has ended; containers of {state.serve} may run on {hosts}",
         where=state.cluster,
-        fix=f"Run it inside a new one: salloc --nodes=4 --nodelist={hosts}, then `k3repro bringup down`.",
+        fix=f"Run it inside a new one: {ask} k3repro bringup down --cluster ...",
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +18,6 @@ _READ_LATER = ("order.", "memory.", "pins.")
 _INSTEAD = {
     "layout.prefix_caching": "flags.all.--no-enable-prefix-caching = null, or --enable-prefix-caching = true",
     "layout.engine_version": "pins.engine_version",
-    "layout.heap_bytes": "env.all.MORI_SHMEM_HEAP_SIZE",
 }
 
 
@@ -25,8 +25,13 @@ def refuse_without_effect(recipe: Recipe, overrides: Mapping[str, Any], cluster:
     """Hold each override against the plan without it.
 
     Raises:
-        SpecError: naming the override that neither a command, a script nor a rule notices.
+        SpecError: naming the override that neither a command, a script nor a rule notices, or that would
+            part a command from the layout or port which summary, rules and router read.
     """
+    for key in overrides:
+        if owner := _owner(recipe, key):
+            fix = f"Set {owner}: both pools, the router, the summary and the rules follow it."
+            raise SpecError(f"{key} is filled in from {owner}", where=recipe.where, fix=fix)
     whole = _fingerprint(recipe.with_overrides(overrides), cluster)
     for key, value in overrides.items():
         if key.startswith(_READ_LATER) or _as_before(recipe, key, value):
@@ -38,12 +43,24 @@ def refuse_without_effect(recipe: Recipe, overrides: Mapping[str, Any], cluster:
             raise SpecError(said, where=recipe.where, fix=fix)
 
 
+def _owner(recipe: Recipe, key: str) -> str:
+    """The layout field or port that fills a flag or variable in, in whatever section the recipe has it."""
+    kind, _, name = key.partition(".")[0], *key.rpartition(".")[1:]
+    for section, knobs in recipe.sections.items():
+        value = knobs[name].value if section.startswith(kind) and name in knobs else None
+        if isinstance(value, str) and (match := re.fullmatch(r"@(layout|port)\.(\w+)", value)):
+            return f"{'ports' if match[1] == 'port' else 'layout'}.{match[2]}"
+    return ""
+
+
 def _as_before(recipe: Recipe, key: str, value: Any) -> bool:
     """Whether the recipe has this very value: saying so again is not a mistake."""
     if key.startswith("layout."):
         return bool(getattr(recipe.layout, key[7:]) == value)
     section, _, name = key.rpartition(".")
-    knob = recipe.sections.get(section, {}).get(name)
+    above = f"{section.partition('.')[0]}.all"
+    knobs = [recipe.sections.get(place, {}).get(name) for place in (section, above)]
+    knob = next((item for item in knobs if item is not None), None)
     return knob is not None and knob.value == value
 
 

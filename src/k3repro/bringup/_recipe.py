@@ -11,6 +11,7 @@ from typing import Any
 
 from k3repro.bringup import _sanitise
 from k3repro.bringup._cluster import find_pipelines
+from k3repro.bringup._names import flags_of_engine
 from k3repro.bringup._values import knob_value, layout_value
 from k3repro.errors import SpecError
 from k3repro.spec import Layout, Model, Platform, load_layout, load_model, load_platform
@@ -31,8 +32,11 @@ SECTIONS = (
 )
 
 
-_OPTIONAL = {"order": ("workload",), "transfer.extra": ("read_mode",)}
-"""Knobs that the code reads and no shipped recipe sets."""
+_OPTIONAL = {
+    "order": ("workload",),
+    "transfer.extra": ("read_mode", "defer_timeout", "transfer_timeout", "backend", "host_ip"),
+}
+"""Knobs that this code or the connector reads (vLLM moriio_common.py) and no shipped recipe sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +86,15 @@ class Recipe:
             raise SpecError(f"the recipe has no {section}.{name}", where=self.where) from None
 
     def knobs(self, *sections: str) -> Iterator[tuple[str, Knob]]:
-        """Knobs of several sections, in order; a later section replaces what an earlier one set, in place."""
+        """Knobs of several sections, in order; a later section replaces what an earlier one set, in place.
+
+        Of --x and --no-x the later stands: an engine would take its last word, and rules read the first.
+        """
         merged: dict[str, Knob] = {}
         for section in sections:
-            merged |= self.sections.get(section, {})
+            for name, knob in self.sections.get(section, {}).items():
+                merged.pop(_opposite(name), None)
+                merged[name] = knob
         yield from merged.items()
 
     def with_overrides(self, overrides: Mapping[str, Any]) -> Recipe:
@@ -124,7 +133,8 @@ class Recipe:
             field = {key[7:]: layout_value(key[7:], value, self.where)}
             return replace(self, layout=replace(self.layout, **field))
         section, name = self._place(key)
-        _sanitise.no_secret(name, value, f"{self.where}: {key}")
+        read = flags_of_engine() if section.startswith("flags.") else ()
+        _sanitise.no_secret(name, value, f"{self.where}: {key}", known=read)
         value = knob_value(section, name, value, self.where)
         knobs = dict(self.sections.get(section, {}))
         if value is None:
@@ -132,6 +142,10 @@ class Recipe:
         else:
             knobs[name] = Knob(value, "overridden for this plan", "override")
         return replace(self, sections={**self.sections, section: knobs})
+
+
+def _opposite(flag: str) -> str:
+    return f"--{flag[5:]}" if flag.startswith("--no-") else f"--no-{flag[2:]}"
 
 
 def _near(name: str, known: Iterable[str]) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 
+from k3repro.bringup._names import engine_of_names, flags_of_engine, nearest, variables_of_engine
 from k3repro.bringup._plan import Launch, Plan
 from k3repro.bringup._rule import number, rule
+from k3repro.bringup._slurm import pyxis_image
 
 _MAD = "ROCm/MAD docs/kimi-k3.md, 4345dfa"
 
@@ -112,7 +114,7 @@ def _slots(plan: Plan) -> Iterator[str]:
     "warn",
     source=f"{_MAD}: an unpinned image",
     reason="A tag can be another image tomorrow, or on another node today.",
-    fix='[container] digest = "sha256:...": `docker image inspect` prints it.',
+    fix='[container] digest = "sha256:...": `docker` or `podman image inspect` prints it.',
 )
 def _digest(plan: Plan) -> Iterator[str]:
     cluster = plan.cluster
@@ -120,6 +122,46 @@ def _digest(plan: Plan) -> Iterator[str]:
         return
     if not cluster.digest and "@sha256:" not in cluster.image:
         yield cluster.image
+
+
+@rule(
+    "enroot-digest",
+    "warn",
+    source="NVIDIA/enroot src/docker.sh, 067079e: [USER@][REGISTRY#]IMAGE[:TAG]",
+    reason="enroot up to 3.4 reads no digest: what stands before its @ is taken for a user, or refused.",
+    fix="enroot import it once and give the .sqsh file; or ask the site for its enroot version.",
+)
+def _enroot(plan: Plan) -> Iterator[str]:
+    image = pyxis_image(plan.cluster)
+    if plan.cluster.runtime == "pyxis" and "@sha256:" in image:
+        yield image
+
+
+@rule(
+    "unknown-name",
+    "warn",
+    source="vLLM 0.32.0 arg_utils.py, cli_args.py and envs.py; MoRI documentation",
+    reason="A variable that nobody reads changes nothing; an option that the engine lacks ends its start.",
+    fix="Correct the name, unless this build reads it.",
+)
+def _unknown(plan: Plan) -> Iterator[str]:
+    """Names that came with an override; the recipe's own have their source."""
+    own: dict[str, set[str]] = {"flags": set(flags_of_engine()), "env": set(variables_of_engine())}
+    given: dict[tuple[str, str], str] = {}
+    for section, knobs in plan.recipe.sections.items():
+        kind = section.partition(".")[0]
+        for name, knob in knobs.items() if kind in own else ():
+            if knob.source == "override":
+                given[kind, name] = section
+            else:
+                own[kind].add(name)
+    for (kind, name), section in given.items():
+        plain = name.replace("--no-", "--", 1)
+        near = nearest(plain, own[kind])
+        if plain not in own[kind] and (near or kind == "flags" or plain.startswith("VLLM_")):
+            yield f"{section}.{name}" + (
+                f": did you mean {near}?" if near else f": not in {engine_of_names()}"
+            )
 
 
 @rule(

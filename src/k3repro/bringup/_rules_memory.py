@@ -95,6 +95,35 @@ def _capture(plan: Plan) -> Iterator[str]:
 
 
 @rule(
+    "slots-validated",
+    "warn",
+    source="master report, section 8",
+    reason="On 192 GB 32 slots ended at KV registration (HSA_STATUS_ERROR_OUT_OF_RESOURCES); 8 started.",
+    fix="layout.max_num_seqs = 8, or watch the first start for that line.",
+)
+def _slots(plan: Plan) -> Iterator[str]:
+    for launch in plan.launches:
+        slots = number(launch, "--max-num-seqs") or 1024
+        if plan.recipe.platform.hbm_bytes <= 200 * _GIB and slots > 8:
+            yield f"{launch.role}: {slots} slots"
+
+
+@rule(
+    "waits-as-long-as-the-engine",
+    "warn",
+    source="recipe: VLLM_ENGINE_READY_TIMEOUT_S",
+    reason="The bring-up gives up while the engine itself would still load.",
+    fix="order.ready_s at least VLLM_ENGINE_READY_TIMEOUT_S.",
+)
+def _ready(plan: Plan) -> Iterator[str]:
+    waits = plan.timing("ready_s")
+    for launch in plan.launches:
+        engine = launch.variables.get("VLLM_ENGINE_READY_TIMEOUT_S", "")
+        if engine.isdigit() and int(engine) > waits and not plan.cluster.simulated:
+            yield f"{launch.role}: {waits:g} s, the engine {engine} s"
+
+
+@rule(
     "graph-mode",
     "deny",
     source="vLLM, cudagraph modes",

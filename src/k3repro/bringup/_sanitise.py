@@ -8,8 +8,10 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+from collections.abc import Iterable
 from typing import Any
 
+from k3repro.bringup._names import nearest
 from k3repro.errors import SpecError
 from k3repro.store import looks_secret
 
@@ -23,6 +25,10 @@ _SECRET = re.compile(
 )
 
 
+# What a plan may not hold: --long-prefill-token-threshold counts tokens, HF_TOKEN is one.
+_KEY = re.compile(
+    r"(?i)(?:^|_)(?:TOKEN$|(?:SECRET|PASSWORD|PASSWD|CREDENTIALS?|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY)(?:$|_))"
+)
 _USERINFO = re.compile(r"(?<=://)[^/\s@'\"]+@")
 _ASSIGNED = re.compile(
     r"(?i)(?<![A-Za-z0-9])((?:[A-Za-z0-9]+_)*(?:api[_-]?key|access[_-]?key|token|secret|passw(?:or)?d)"
@@ -121,15 +127,22 @@ def slurm_option(option: str, where: str) -> None:
         raise SpecError(f"{option} would undo --{known}", where=where, fix=fix)
 
 
-def no_secret(name: str, value: object, where: str) -> None:
+def no_secret(name: str, value: object, where: str, *, known: Iterable[str] = ()) -> None:
     """Refuse what looks like a key: a plan is printed, stored and published.
+
+    A slip of the pen in one of the `known` options is no secret because one word of it is missing.
 
     Raises:
         SpecError: a variable or option that names a secret, or a value that is one.
     """
-    if _SECRET.search(name.strip("-").replace("-", "_")) or _secret_value(str(value)):
+    near = nearest(name, known)
+    if _names_key(near if near and not _names_key(near) else name) or _secret_value(str(value)):
         fix = "Weights are read from a local path and need no key; remove it."
         raise SpecError(f"{name} looks like a secret", where=where, fix=fix)
+
+
+def _names_key(name: str) -> bool:
+    return _KEY.search(name.strip("-").replace("-", "_")) is not None
 
 
 def _secret_value(text: str) -> bool:

@@ -37,6 +37,11 @@ def step_options(cluster: Cluster) -> list[str]:
     ]  # fmt: skip
 
 
+def step(cluster: Cluster, name: str) -> list[str]:
+    """The srun of a long step on a node, inside the image where pyxis starts it."""
+    return ["srun", "--overlap", "-N1", "-n1", *step_options(cluster), "-w", name]
+
+
 def pyxis_image(cluster: Cluster) -> str:
     """The image as enroot writes it: a squash file, or the registry apart by a #."""
     first, slash, rest = cluster.image.partition("/")

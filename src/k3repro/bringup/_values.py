@@ -12,6 +12,7 @@ from typing import Any
 from k3repro.bringup._cluster import ROLES
 from k3repro.errors import SpecError
 from k3repro.spec import Layout
+from k3repro.units import parse_bytes, parse_tokens
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FLAG = re.compile(r"--?[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -63,6 +64,7 @@ def layout_value(name: str, value: Any, where: str) -> Any:
     if value is None and "None" in kind:
         return None
     if kind.startswith("int"):
+        value = _size(name, value)
         low, high = (0 if name.endswith("_nodes") else 1), _MOST.get(name, 10**15)
         return _whole(value, low, high, spot)
     if kind.startswith("float"):
@@ -72,6 +74,13 @@ def layout_value(name: str, value: Any, where: str) -> Any:
         fix = "Give true or false." if wanted is bool else "Give text."
         raise SpecError(f"{value!r} is not a value of this field", where=spot, fix=fix)
     return value
+
+
+def _size(name: str, value: Any) -> Any:
+    """Bytes and tokens as `budget` takes them: 0.82GiB, 900K."""
+    reads = {"_bytes": parse_bytes, "_len": parse_tokens, "_tokens": parse_tokens}
+    read = next((read for end, read in reads.items() if name.endswith(end)), None)
+    return read(value) if read and isinstance(value, str) else value
 
 
 def text_of(value: Any) -> str:

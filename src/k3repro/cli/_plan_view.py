@@ -11,7 +11,9 @@ from typing import Any
 
 from k3repro.bringup import (
     CHECKS,
+    ROLES,
     RULES,
+    Node,
     Plan,
     check_plan,
     container_argv,
@@ -21,6 +23,7 @@ from k3repro.bringup import (
     load_recipe,
     make_plan,
     router_argv,
+    step,
 )
 from k3repro.budget import candidate, checkpoint_of_model, weights_of
 from k3repro.errors import StoreError, UsageError
@@ -29,23 +32,47 @@ from k3repro.units import GIB, format_decimal
 
 
 def command_of(made: Plan, role: str) -> tuple[str, ...]:
-    """The words that start a role."""
+    """The words that start a role, with the Slurm step around them."""
     launch = made.launch(role)
+    words = container_argv(launch, made, f"SERVE:{role}")
     if not made.cluster.detached:
-        return inside_image(launch.engine, made, launch.env)
-    return container_argv(launch, made, f"SERVE:{role}")
+        words = inside_image(launch.engine, made, launch.env, launch.node.pool)
+    return (*_step(made, launch.node), *words)
+
+
+def router_command(made: Plan) -> tuple[str, ...]:
+    """The words that start the router, with the Slurm step around them."""
+    words = router_argv(made)
+    return (*_step(made, made.router.node), *(words if made.cluster.detached else inside_image(words, made)))
+
+
+def _step(made: Plan, node: Node) -> list[str]:
+    return step(made.cluster, node.host) if made.cluster.scheduler == "slurm" else []
+
+
+_ADAPTERS = {"mlx5": "ConnectX", "bnxt": "Thor2"}
+_ORDINALS = ("first", "second", "third", "fourth")
+
+
+def _place(made: Plan, node: Node) -> str:
+    """Where a role runs; Slurm has yet to say so where nodes are only counted."""
+    if not made.cluster.unnamed:
+        return f"{node.host} ({node.address})"
+    return f"the {_ORDINALS[ROLES.index(node.role)]} node that Slurm gives ({node.host} below)"
 
 
 def summary(made: Plan) -> Iterator[str]:
     """Nodes, roles, layout, memory, what is checked, how long it takes, and what speaks against it."""
     cluster, layout = made.cluster, made.recipe.layout
     lanes = made.recipe.platform.gpus_per_node // layout.tp
-    yield f"{made.recipe.title} on {cluster.name}, plan {made.digest}"
+    rails = _ADAPTERS.get(cluster.fabric_kind, cluster.fabric_kind)
+    what = f"{made.recipe.model.title} on {made.recipe.platform.title}, {rails} rails"
+    yield f"{what}: cluster {cluster.name}, plan {made.digest}"
     for number, launch in enumerate(made.launches, start=1):
         first = 0 if launch.node.master else lanes
-        place = f"{launch.node.host} ({launch.node.address})"
+        place = _place(made, launch.node)
         yield f"  {number}. {launch.role:15} lanes {first} to {first + lanes - 1} on {place}"
-    yield f"  5. {'router':15} on {made.router.node.host}, for clients {made.router.url}"
+    yield f"  5. {'router':15} on {_place(made, made.router.node)}, for clients {made.router.url}"
     yield (
         f"layout per pool: TP{layout.tp} x DP{layout.dp}, EP{layout.tp * layout.dp}; "
         f"{layout.max_num_seqs} slots a lane, requests up to {layout.max_model_len:,} tokens"
@@ -53,6 +80,8 @@ def summary(made: Plan) -> Iterator[str]:
     yield from _memory(made)
     how = f"{cluster.scheduler}, {cluster.runtime}"
     yield f"started through {how}; logs in {cluster.logs} on every node"
+    if cluster.scheduler == "slurm" and cluster.detached:
+        yield f"containers of `up` are {cluster.runtime}'s: they outlive an allocation; `down` before it ends"
     yield f"checked: {len(RULES)} rules now, {len(CHECKS)} checks a node by `doctor`, the gate in `up`"
     order = {name: made.timing(name) / 60 for name in ("ready_s", "register_s", "answer_s")}
     yield (
@@ -94,10 +123,10 @@ def _memory(made: Plan) -> Iterator[str]:
 def commands(made: Plan) -> Iterator[str]:
     """Every command, an option a line."""
     for number, launch in enumerate(made.launches, start=1):
-        yield f"\n# {number}. {launch.role} on {launch.node.host} ({launch.node.address})"
+        yield f"\n# {number}. {launch.role} on {_place(made, launch.node)}"
         yield folded(command_of(made, launch.role))
-    yield f"\n# 5. router on {made.router.node.host}"
-    yield folded(router_argv(made))
+    yield f"\n# 5. router on {_place(made, made.router.node)}"
+    yield folded(router_command(made))
 
 
 def knobs(made: Plan) -> list[dict[str, Any]]:
@@ -141,7 +170,7 @@ def _splits(store: Store, subject: str) -> str:
 def words_of(made: Plan) -> dict[str, list[str]]:
     """Role -> its command, an option a line: what two plans are compared by."""
     roles = {item.role: folded(command_of(made, item.role)) for item in made.launches}
-    roles["router"] = folded(router_argv(made))
+    roles["router"] = folded(router_command(made))
     return {role: text.split("\n") for role, text in roles.items()}
 
 

@@ -28,12 +28,11 @@ from k3repro.bringup import (
     make_plan,
     refuse_without_effect,
     require_extra,
-    router_argv,
     router_flags_of,
     started_by_hand,
     tear_down,
 )
-from k3repro.cli._plan_view import command_of, commands, difference, knobs, summary
+from k3repro.cli._plan_view import command_of, commands, difference, knobs, router_command, summary
 from k3repro.errors import FindingError, GateFailed, MachineError, UsageError
 
 _CLUSTER = click.option(
@@ -155,7 +154,7 @@ def plan_document(made: Plan) -> dict[str, Any]:
          "env": item.variables, "engine": list(item.engine), "command": list(command_of(made, item.role))}
         for item in made.launches
     ]  # fmt: skip
-    router = {"node": made.router.node.host, "url": made.router.url, "command": list(router_argv(made))}
+    router = {"node": made.router.node.host, "url": made.router.url, "command": list(router_command(made))}
     return {
         "recipe": made.recipe.name, "cluster": made.cluster.name, "digest": made.digest, "steps": steps,
         "router": router, "substitutions": [item.as_dict() for item in made.substitutions],
