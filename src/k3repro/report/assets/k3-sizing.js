@@ -120,7 +120,7 @@
       const nodes = neighbours.filter((one) => one.row).map((one) => one.row.nodes), low = Math.min(...nodes), high = Math.max(...nodes);
       const none = neighbours.length - nodes.length, said = neighbours.map((one) => `${plain(one.isl)} / ${plain(one.osl)} / ${plain(one.users)}: ${one.row ? plain(one.row.nodes) : "none"}`);
       const range = !nodes.length ? "" : none ? `${plain(low)} or more` : low === high ? plain(low) : `${plain(low)} to ${plain(high)}`;
-      return { verdict: `not simulated: ${range || "no"} nodes at its neighbours, which is no bound; the command below answers exactly`, reason: `Nodes at the neighbours (prompt / reply / users): ${said.join("; ")}.` };
+      return { verdict: `not simulated: ${range || "no"} nodes at its neighbours, which is no bound; the command below simulates it`, reason: `Nodes at the neighbours (prompt / reply / users): ${said.join("; ")}.` };
     };
     const WORDS = { yes: () => "yes: memory fits, latency simulated", likely: (got) => `likely: the simulated ${named(got.near)} keeps its limit by less than the twin's median error`, unknown: (got) => `unknown: memory fits, and nothing printed says how wrong the simulated ${named(got.unknown)} may be` };
     const named = (metrics) => metrics.map((metric) => metric.toUpperCase()).join(" and ");
@@ -128,7 +128,7 @@
       const none = { nodes: "–", verdict: got.verdict, shape: "", ttft: "", tpot: "", e2e: "", rate: "", binds: "", cost: "", reason: "" };
       if (got.verdict === "outside") return { ...none, verdict: "not simulated", reason: `These ${got.beyond.map((axis) => NAMES[axis]).join(" and ")} are outside what was simulated ahead; the command below simulates them.` };
       if (got.verdict === "between") return { ...none, ...amid(got.neighbours) };
-      if (!got.row && !got.nearest) return { ...none, reason: "No: a request this long does not fit one DP rank." };
+      if (!got.row && !got.nearest) return { ...none, reason: "A request this long does not fit a DP rank of this platform." };
       if (!got.row) {
         const gives = Object.keys(METRICS).filter((metric) => asked[metric] !== null).map((metric) => `${metric.toUpperCase()} ${short(got.nearest[`${METRICS[metric][0]}_${asked.percentile}`])} ${METRICS[metric][1]}`).join(", ");
         return { ...none, reason: `Nothing up to 32 nodes keeps these limits; the nearest, ${shape(got.nearest)}, gives ${gives}.` };
@@ -159,7 +159,7 @@
         }
       });
       said.command = asked ? command(asked) : "";
-      said.same = !asked ? "" : AXES.every((axis) => data.axes[axis].includes(asked[axis])) ? "The same answer:" : "The answer:";
+      said.same = !asked ? "" : AXES.every((axis) => data.axes[axis].includes(asked[axis])) ? "The same answer:" : "To simulate it:";
       for (const [name, text] of Object.entries(said)) form.querySelector(`[data-live="${name}"]`).textContent = text;
       form.querySelector("figure.k3-steps").replaceChildren(...(asked && data.axes.isl.includes(asked.isl) && data.axes.osl.includes(asked.osl) ? [steps(data, asked, platforms)] : []));
       if (!remember) return;
