@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -29,6 +30,7 @@ from k3repro.bringup import (
     read_probe,
 )
 from k3repro.cli import root
+from k3repro.errors import SpecError
 
 RAILS = ("mlx5_0", "mlx5_2")
 GIB = 2**30
@@ -77,6 +79,7 @@ def plan_of(folder: Path) -> Plan:
     nodes = tuple(replace(node, address=f"127.0.0.{90 + i}") for i, node in enumerate(loaded.nodes))
     cluster = replace(
         loaded, scheduler="local", runtime="process", nodes=nodes, rails=RAILS, simulated=True,
+        engine=("sh",), router=("sh",),
         sysroot=str(folder / "root"), model=str(folder / "model"), logs=str(folder / "logs"),
         cache=str(folder / "cache"), userspace=(Mount(str(folder / "libibverbs.so"), "/x"),),
     )  # fmt: skip
@@ -284,3 +287,72 @@ simulated = true
     assert "leftovers" in {check for check, _ in states}
     result = CliRunner().invoke(root, ["doctor", "--cluster", str(tmp_path / "t.toml")])
     assert "n3" in result.output and "checks on 4 nodes" in result.output
+
+
+ADDRESSES = "==addresses==\nlo 127.0.0.1\neth0 192.0.2.11\neth0 192.0.2.99\n"
+
+
+@pytest.mark.parametrize(
+    ("probe", "state", "said"),
+    [
+        (ADDRESSES, "ok", "eth0 192.0.2.11"),
+        (ADDRESSES.replace("eth0", "ens3"), "bad", "no IPv4 address on eth0"),
+        (ADDRESSES.replace(".11", ".12"), "bad", "192.0.2.11 is not this node's"),
+        ("", "unknown", "ip says nothing"),
+    ],
+)
+def test_interface_and_address_are_the_nodes_own(probe: str, state: str, said: str) -> None:
+    cell = judged(probe)["address"]
+    assert (cell.state, cell.seen) == (state, said) and bool(cell.fix) == (state != "ok")
+
+
+def judged(probe: str, others: str = "", **fields: Any) -> dict[str, Cell]:
+    plan = make_plan(load_recipe("kimi-k3-mi300x"), replace(load_cluster("mi300x-cx7"), **fields))
+    facts = read_probe("pm", probe, 0, 0)
+    everybody = {"pm": facts} | {name: read_probe(name, others, 0, 0) for name in ("pw", "dm") if others}
+    return {cell.check: cell for cell in judge_facts(facts, plan, everybody)}
+
+
+@pytest.mark.parametrize(
+    ("mine", "state"), [("file 9 aa", "ok"), ("file 9 ab", "bad"), ("file 8 aa", "bad"), ("", "bad")]
+)
+@pytest.mark.parametrize("runtime", ["apptainer", "pyxis"])
+def test_an_image_file_is_there_and_the_same_everywhere(runtime: str, mine: str, state: str) -> None:
+    found = judged(f"==image==\n{mine}\n", "==image==\nfile 9 aa\n", runtime=runtime, image="/images/k3.sqsh")
+    assert found["image"].state == state
+    by_name = judged("", runtime=runtime)["image"]
+    assert (by_name.state, by_name.seen) == ("n/a", "every step imports it")
+
+
+def test_a_real_file_is_probed_and_missing_commands_are_named(tmp_path: Path) -> None:
+    (tmp_path / "k3.sqsh").write_bytes(b"x" * 3_000_000)
+    cluster = replace(
+        plan_of(tmp_path).cluster, runtime="apptainer", numa="interleave=all", image=f"{tmp_path}/k3.sqsh",
+        before=("apptainer() { :; }",),
+    )  # fmt: skip
+    made = make_plan(load_recipe(cluster.recipe), cluster)
+    facts = look(tmp_path, made)
+    assert facts.image.startswith("file 3000000 ") and facts.commands["apptainer"]
+    facts.commands["numactl"] = False
+    cell = next(cell for cell in judge_facts(facts, made, {facts.host: facts}) if cell.check == "commands")
+    assert cell.state == "bad" and "no numactl" in cell.seen
+    without = look(tmp_path, make_plan(load_recipe(cluster.recipe), replace(cluster, before=())))
+    assert without.commands["apptainer"] == (shutil.which("apptainer") is not None)
+
+
+@pytest.mark.parametrize(
+    ("runtime", "uid", "state"),
+    [("docker", 1000, "ok"), ("podman", 0, "ok"), ("podman", 1000, "bad"), ("process", 0, "bad")],
+)
+def test_a_container_has_its_own_limit_of_locked_memory(runtime: str, uid: int, state: str) -> None:
+    found = judged(f"==limits==\nmemlock 8192\nuid {uid}\n", runtime=runtime)["memlock"]
+    assert found.state == state
+
+
+def test_doctor_looks_at_the_ports_of_an_override() -> None:
+    """A wrong one is refused before any node is asked."""
+    words = ["doctor", "--cluster", "twin-local", "--set"]
+    with pytest.raises(SpecError, match="nothing reads"):
+        CliRunner().invoke(root, [*words, "ports.htttp=20105"], catch_exceptions=False)
+    result = CliRunner().invoke(root, [*words, "ports.http=20105", "--json"])
+    assert {cell["node"] for cell in json.loads(result.stdout)["cells"]} >= {"twin-pm"}

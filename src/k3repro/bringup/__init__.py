@@ -1,5 +1,6 @@
 """Bring-up of a serve: plan, rules, preflight, launch, readiness, health, tear-down (docs/bringup.md)."""
 
+from k3repro.bringup import _doctor_site  # noqa: F401  its checks register themselves
 from k3repro.bringup._by_hand import started_by_hand
 from k3repro.bringup._cluster import CLUSTER_KEYS, ROLES, Cluster, Mount, Node, load_cluster, parse_cluster
 from k3repro.bringup._doctor import CHECKS, Cell, Doctor, examine, judge_facts

@@ -107,16 +107,22 @@ def _judge(facts: NodeFacts, plan: Plan, everybody: Mapping[str, NodeFacts]) -> 
         return
     yield Cell("reachable", facts.host, GOOD, "answers")
     for name, judge in CHECKS.items():
-        if _skipped(name, plan.cluster):
-            yield Cell(name, facts.host, NOT_APPLICABLE, "twin")
+        if why := _skipped(name, plan.cluster):
+            yield Cell(name, facts.host, NOT_APPLICABLE, why)
         else:
             yield Cell(name, facts.host, *judge(facts, plan, everybody))
 
 
-def _skipped(name: str, cluster: Cluster) -> bool:
-    if name == "image":
-        return not cluster.detached
-    return cluster.simulated and not cluster.sysroot and name in _GPU | _FABRIC
+def _skipped(name: str, cluster: Cluster) -> str:
+    """Why a check says nothing about this cluster; empty when it does."""
+    if name == "image" and cluster.runtime == "process":
+        return "no image"
+    if name == "image" and not cluster.detached and not cluster.image.startswith("/"):
+        return "every step imports it"
+    if name == "address" and cluster.scheduler == "local":
+        return "one machine"
+    played = cluster.simulated and not cluster.sysroot and name in _GPU | _FABRIC
+    return "twin" if played else ""
 
 
 @check("architecture")
@@ -252,16 +258,6 @@ def _peermem(facts: NodeFacts, _: Plan, __: Mapping[str, NodeFacts]) -> Judged:
     return UNKNOWN, "no peermem module; dma-buf may do", fix
 
 
-@check("memlock")
-def _memlock(facts: NodeFacts, _: Plan, __: Mapping[str, NodeFacts]) -> Judged:
-    good = facts.memlock == "unlimited"
-    return (
-        (GOOD if good else BAD),
-        facts.memlock or "unknown",
-        "" if good else "Set memlock unlimited (limits.conf).",
-    )
-
-
 @check("numa-balancing")
 def _numa(facts: NodeFacts, _: Plan, __: Mapping[str, NodeFacts]) -> Judged:
     """The kernel moves pages of running engines between sockets; vendors ask for it to be off."""
@@ -270,24 +266,6 @@ def _numa(facts: NodeFacts, _: Plan, __: Mapping[str, NodeFacts]) -> Judged:
     if facts.numa_balancing != "0":
         return BAD, "on", "sysctl -w kernel.numa_balancing=0."
     return GOOD, "off", ""
-
-
-@check("render-group")
-def _render(facts: NodeFacts, plan: Plan, _: Mapping[str, NodeFacts]) -> Judged:
-    if facts.render_group:
-        return GOOD, f"group {facts.render_group}", ""
-    return UNKNOWN, "no group named render", "GPU devices may belong to video alone: ls -l /dev/dri."
-
-
-@check("image")
-def _image(facts: NodeFacts, plan: Plan, everybody: Mapping[str, NodeFacts]) -> Judged:
-    if not facts.image.startswith("sha256:"):
-        return BAD, facts.image[:80] or "absent", f"Pull or load {plan.cluster.image} on this node."
-    if plan.cluster.digest and plan.cluster.digest not in facts.image:
-        return BAD, facts.image[:19], "Not the digest of the cluster file: pull it by digest."
-    usual, _ = Counter(item.image for item in everybody.values() if item.image).most_common(1)[0]
-    good = facts.image == usual
-    return (GOOD if good else BAD), facts.image[7:19], "" if good else "Another image than the other nodes."
 
 
 @check("config")

@@ -139,7 +139,8 @@ class Ssh:
         try:
             return await self._ssh.connect(node.address, **options)
         except (OSError, self._ssh.Error) as error:
-            fix = f"Try: ssh -p {cluster.port} {node.address} true"
+            user = f"{cluster.user}@" if cluster.user else ""
+            fix = f"Try: ssh -p {cluster.port} {user}{node.address} true"
             raise MachineError(
                 f"ssh failed: {str(error) or type(error).__name__}", where=node.host, fix=fix
             ) from None

@@ -39,6 +39,9 @@ class NodeFacts:
     answered_s: float = 0.0
     disk_free: dict[str, int] = field(default_factory=dict)
     memlock: str = ""
+    root: bool = False
+    addresses: dict[str, list[str]] = field(default_factory=dict)
+    commands: dict[str, bool] = field(default_factory=dict)
     numa_balancing: str = ""
     render_group: str = ""
     shm: int | None = None
@@ -87,7 +90,10 @@ def probe_script(cluster: Cluster, ports: Iterable[int]) -> str:
         f"echo ==disk==; for p in {q(cluster.logs)} {q(cluster.cache)} /tmp; do d=$p;"
         " while [ ! -d \"$d\" ]; do d=$(dirname \"$d\"); done;"
         " echo \"$p\" $(df -PB1 \"$d\" | awk 'NR==2 {print $4}'); done",
-        "echo ==limits==; echo memlock $(ulimit -l)",
+        "echo ==addresses==; ip -4 -o addr show 2>/dev/null | awk '{sub(\"/.*\", \"\", $4); print $2, $4}'",
+        "echo ==commands==",
+        *_commands(cluster),
+        "echo ==limits==; echo memlock $(ulimit -l); echo uid $(id -u)",
         "echo numa $(cat $R/proc/sys/kernel/numa_balancing 2>/dev/null)",
         "echo render $(getent group render | cut -d: -f3)",
         "echo shm $(df -PB1 /dev/shm 2>/dev/null | awk 'NR==2 {print $2}')",
@@ -96,8 +102,28 @@ def probe_script(cluster: Cluster, ports: Iterable[int]) -> str:
         template = '{{.Id}} {{join .RepoDigests " "}}'
         ask = shlex.join([cluster.runtime, "image", "inspect", "--format", template, cluster.image])
         lines.append(f"echo ==image==; {ask} 2>&1 | head -n 1")
+    elif cluster.image.startswith("/"):
+        file = q(cluster.image)
+        ends = f"{{ head -c 1048576 {file}; tail -c 1048576 {file}; }} | sha256sum | cut -c1-16"
+        lines.append(f"echo ==image==; [ ! -f {file} ] || echo file $(stat -Lc %s {file}) $({ends})")
     lines += ["echo ==owners==", owners_script(cluster, ports), "echo ==clock==; date +%s.%N", "true"]
     return "\n".join(lines) + "\n"
+
+
+def _commands(cluster: Cluster) -> list[str]:
+    """Ask for what has to be on the host, after the site's own commands, as scripts do."""
+    names = [cluster.runtime] if cluster.runtime in ("docker", "podman", "apptainer") else []
+    if cluster.runtime == "process":
+        names += [cluster.engine[0], cluster.router[0]]
+    if cluster.numa and cluster.runtime in ("apptainer", "process"):
+        names.append("numactl")
+    asked = [
+        f"command -v {shlex.quote(name)} >/dev/null && echo {name} yes || echo {name} no" for name in names
+    ]
+    if cluster.runtime == "pyxis":
+        asked.append("! command -v srun >/dev/null || { srun --help | grep -q container-image; } \\")
+        asked.append("  && echo pyxis yes || echo pyxis no")
+    return ["(", *cluster.before, *asked, ") 2>/dev/null"]
 
 
 def read_probe(host: str, out: str, asked_s: float, answered_s: float) -> NodeFacts:
@@ -158,10 +184,18 @@ def _files(facts: NodeFacts, sections: dict[str, list[str]]) -> None:
         path, _, free = line.rpartition(" ")
         if free.isdigit():
             facts.disk_free[path] = int(free)
+    for line in sections.get("addresses", ()):
+        name, _, address = line.partition(" ")
+        facts.addresses.setdefault(name, []).append(address)
+    for line in sections.get("commands", ()):
+        name, _, found = line.rpartition(" ")
+        facts.commands[name] = found == "yes"
     for line in sections.get("limits", ()):
         word, _, rest = line.partition(" ")
         if word == "memlock":
             facts.memlock = rest
+        elif word == "uid":
+            facts.root = rest == "0"
         elif word == "numa":
             facts.numa_balancing = rest
         elif word == "render":

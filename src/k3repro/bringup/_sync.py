@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any, TypeVar
 
+from k3repro.bringup._cluster import ROLES, Node
 from k3repro.bringup._doctor import Doctor, examine
 from k3repro.bringup._down import Down, tear_down
-from k3repro.bringup._executors import make_executor
-from k3repro.bringup._plan import Plan
+from k3repro.bringup._executors import hosts_of, make_executor
+from k3repro.bringup._plan import Plan, make_plan
 from k3repro.bringup._state import State, StateFile
 from k3repro.bringup._up import bring_up
 from k3repro.bringup._watcher import Look, Watcher
+from k3repro.errors import MachineError
 
 T = TypeVar("T")
 
@@ -67,11 +71,23 @@ def doctor(plan: Plan) -> Doctor:
         folder.mkdir(parents=True, exist_ok=True)
         executor = make_executor(plan.cluster, folder=folder)
         try:
-            return await examine(plan, executor)
+            return await examine(await _named(plan), executor)
         finally:
             await executor.close()
 
     return _wait(look)
+
+
+async def _named(plan: Plan) -> Plan:
+    """The plan with the nodes of the allocation, where the cluster file only counts them."""
+    cluster = plan.cluster
+    if not cluster.unnamed:
+        return plan
+    hosts = await hosts_of(cluster.job or os.environ.get("SLURM_JOB_ID", ""), cluster.interface)
+    if len(hosts) != len(ROLES):
+        raise MachineError(f"{len(hosts)} nodes for {len(ROLES)} roles", fix="Allocate exactly four.")
+    nodes = tuple(Node(role, *host) for role, host in zip(ROLES, hosts, strict=True))
+    return make_plan(plan.recipe, replace(cluster, nodes=nodes, overrides={}))
 
 
 def watch_once(state: State, *, answer_s: float = 60.0) -> Look:

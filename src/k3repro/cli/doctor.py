@@ -8,8 +8,9 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from k3repro.bringup import Cell, Doctor, load_cluster, load_recipe, make_plan, require_extra
+from k3repro.bringup import Cell, Doctor, load_cluster, require_extra
 from k3repro.bringup import doctor as examine_all
+from k3repro.cli.bringup import read_plan
 from k3repro.errors import FindingError
 
 
@@ -18,8 +19,11 @@ from k3repro.errors import FindingError
     "--cluster", required=True, metavar="FILE", help="A cluster file, or a name in pipelines/clusters."
 )
 @click.option("--recipe", default=None, help="Recipe name or file; the cluster's own when left out.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="As for `bringup plan`; repeatable."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print every cell as JSON.")
-def doctor(cluster: str, recipe: str | None, as_json: bool) -> None:
+def doctor(cluster: str, recipe: str | None, settings: tuple[str, ...], as_json: bool) -> None:
     """Look at all nodes at once and say what would go wrong, with a fix for each finding.
 
     Nodes over ssh need an extra: pip install 'k3repro[cluster]'.
@@ -29,12 +33,11 @@ def doctor(cluster: str, recipe: str | None, as_json: bool) -> None:
     \b
     Examples:
       k3repro doctor --cluster mi325x-thor2
-      k3repro doctor --cluster my.toml --json
+      k3repro doctor --cluster my.toml --set ports.http=20105 --json
     """
     loaded = load_cluster(cluster)
     require_extra(loaded)
-    plan = make_plan(load_recipe(recipe or loaded.recipe), loaded)
-    report = examine_all(plan)
+    report = examine_all(read_plan(cluster, recipe, settings))
     if as_json:
         from k3repro.cli import emit
 
