@@ -30,7 +30,7 @@ def k3repro(project: Path, *arguments: str) -> str:
     done = subprocess.run(
         [str(BIN / "k3repro"), *arguments],
         cwd=project, env={**kept, "PYTHONPATH": str(project.parent / "installed")},
-        capture_output=True, text=True, timeout=300, check=False,
+        capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -53,7 +53,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copyfile(STUDY / name, root / name)
     install = [BIN / "uv", "pip", "install", "--offline", "--quiet", "--no-deps", "--no-build-isolation"]
     target = ["--python", sys.executable, "--target", root.parent / "installed", root]
-    subprocess.run([str(word) for word in (*install, *target)], check=True, timeout=120)
+    subprocess.run([str(word) for word in (*install, *target)], check=True, timeout=600)
     shutil.rmtree(root / "build", ignore_errors=True)
     return root
 
@@ -109,6 +109,6 @@ def test_the_guide_names_what_there_is() -> None:
             if words[:1] == ["k3repro"]:
                 top = subprocess.run(
                     [str(BIN / "k3repro"), *[w for w in words[1:3] if w.isalpha()], "--help"],
-                    capture_output=True, text=True, timeout=120, check=False,
+                    capture_output=True, text=True, timeout=600, check=False,
                 )  # fmt: skip
                 assert top.returncode == 0, line

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import tomllib
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -152,3 +154,64 @@ def test_what_tests_share_can_be_imported_and_has_one_name() -> None:
     assert len(names) == len(set(names))
     folders = {str(path.parent.relative_to(ROOT)) for path in shared}
     assert folders <= set(options["pythonpath"])
+
+
+_PATIENCE_S = 600  # for what has to come: a busy machine is slow, and only a hang takes longer
+_LIVE = {"cluster", "real", "real_engine", "real_gpu", "notebooks"}  # machines and engines of their own
+
+
+def _impatient(text: str) -> Iterator[int]:
+    """Lines that fail when something takes seconds longer: limits of waiting, clocks that are compared."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            limits = [item.value for item in node.keywords if item.arg == "timeout"]
+            limits += node.args[-1:] if name in {"wait", "join", "result", "wait_for"} else []
+            yield from (limit.lineno for limit in limits if _short(limit))
+        elif isinstance(node, ast.BinOp) and _is_clock(node.left) and _short(node.right):
+            yield node.lineno
+        elif isinstance(node, ast.Assert):
+            spans = [
+                item
+                for item in ast.walk(node)
+                if isinstance(item, ast.BinOp) and isinstance(item.op, ast.Sub)
+            ]
+            yield from (item.lineno for item in spans if _is_clock(item.left))
+
+
+def _short(limit: ast.expr) -> bool:
+    """A number of seconds that a busy machine may need; under one it paces a loop."""
+    return (
+        isinstance(limit, ast.Constant)
+        and isinstance(limit.value, int | float)
+        and 1 <= limit.value < _PATIENCE_S
+    )
+
+
+def _is_clock(node: ast.expr) -> bool:
+    clocks = {"monotonic", "perf_counter", "time"}
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in clocks
+
+
+def test_no_result_hangs_on_how_busy_the_machine_is() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        if not _LIVE & set(path.parts) and path.name != Path(__file__).name
+        for line in _impatient(path.read_text("utf-8"))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "assert process.wait(20) == 0",
+        "subprocess.run(command, timeout=30)",
+        "until = time.monotonic() + 60",
+        "assert time.perf_counter() - began < limit",
+        "await asyncio.wait_for(reader.read(), 5)",
+    ],
+)
+def test_impatience_is_found(text: str) -> None:
+    assert [*_impatient(text)] == [1]

@@ -18,7 +18,7 @@ BIN = Path(sys.executable).parent
 def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     words = shlex.split(line.replace("CLONE", str(ROOT)))
     command = [str(BIN / words[0]) if words[0] == "k3repro" else words[0], *words[1:]]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
 
 
 @pytest.mark.slow

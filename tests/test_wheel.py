@@ -67,7 +67,7 @@ def k3repro(bare: Path, *arguments: str, cwd: Path) -> str:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("K3REPRO")}
     environment |= {"PYTHONPATH": str(bare / "site-packages"), "HOME": str(cwd), "PYTHONSAFEPATH": "1"}
     command = [sys.executable, "-c", code, str(bare / "prefix"), *arguments]
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -63,9 +63,9 @@ class Server:
         return web.FileResponse(path)
 
     def close(self) -> None:
-        asyncio.run_coroutine_threadsafe(self.runner.cleanup(), self.loop).result(5)
+        asyncio.run_coroutine_threadsafe(self.runner.cleanup(), self.loop).result(600)
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join(5)
+        self.thread.join(600)
         self.loop.close()
 
 

@@ -97,7 +97,7 @@ def test_the_zero_server_ends_with_its_parent() -> None:
     code = "import os; from k3repro.client import zero_server\n"
     code += "with zero_server() as p: print(p, flush=True); os._exit(9)"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 9
     with pytest.raises(k3repro.errors.TargetError):

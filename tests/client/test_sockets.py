@@ -37,7 +37,7 @@ def in_thread(start: Callable[[asyncio.Event], Awaitable[None]], ready: list[int
         yield ready[0]
     finally:
         loop.call_soon_threadsafe(stop.set)
-        thread.join(10)
+        thread.join(600)
         loop.close()
 
 

@@ -114,5 +114,5 @@ def answering(lie: str = "") -> Iterator[str]:
         yield f"http://127.0.0.1:{ports[0]}"
     finally:
         loop.call_soon_threadsafe(stop.set)
-        thread.join(10)
+        thread.join(600)
         loop.close()

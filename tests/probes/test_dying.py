@@ -49,13 +49,13 @@ class Mortal:
         self.answers.die = self.stop.set
         self.thread = threading.Thread(target=lambda: self.loop.run_until_complete(self.serve(ready)))
         self.thread.start()
-        assert ready.wait(10)
+        assert ready.wait(600)
         return self
 
     def __exit__(self, *_: object) -> None:
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self.stop.set)
-        self.thread.join(10)
+        self.thread.join(600)
         self.loop.close()
 
     async def serve(self, ready: threading.Event) -> None:

@@ -28,7 +28,7 @@ def url() -> Iterator[str]:
     line = json.loads(server.stdout.readline())
     yield next(value for value in line.values() if str(value).startswith("http"))
     server.terminate()
-    server.wait(20)
+    server.wait(600)
     server.stdout.close()
 
 

@@ -105,7 +105,7 @@ def tour(browser: Any, root: Path, pages: list[str], views: list[str], axe: str 
             page.evaluate("globalThis.k3Figures && globalThis.k3Figures.drawAll().then(() => null)")
             page.evaluate("globalThis.k3Forms && globalThis.k3Forms.wakeAll().then(() => null)")
             try:
-                page.wait_for_function(READY, timeout=30_000)
+                page.wait_for_function(READY, timeout=600_000)
             except Exception:
                 visit.problems.append("not every chart was drawn")
             visit.charts_ms = page.evaluate("performance.now()")

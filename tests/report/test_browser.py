@@ -37,7 +37,7 @@ def expect(locator: Any) -> Any:
     """Playwright's waiting assertion; its wait_for_function evaluates text, which the pages' policy forbids."""
     from playwright.sync_api import expect as waiting
 
-    waiting.set_options(timeout=30_000)
+    waiting.set_options(timeout=600_000)
     return waiting(locator)
 
 

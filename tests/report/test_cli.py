@@ -57,8 +57,8 @@ def test_the_server_is_on_loopback_and_a_taken_port_is_one_line(tmp_path: Path) 
         event.set()
 
     threading.Thread(target=serve_folder, args=(tmp_path, 0, said), daemon=True).start()
-    assert event.wait(10) and ready[0].startswith(f"http://{HOST}:") and HOST == "127.0.0.1"
-    with urllib.request.urlopen(ready[0], timeout=10) as answer:
+    assert event.wait(600) and ready[0].startswith(f"http://{HOST}:") and HOST == "127.0.0.1"
+    with urllib.request.urlopen(ready[0], timeout=600) as answer:
         assert answer.read() == b"hello" and answer.headers["X-Content-Type-Options"] == "nosniff"
     with pytest.raises(MachineError, match="Choose another"):
         serve_folder(tmp_path, int(ready[0].rsplit(":", 1)[1]), said)

@@ -91,7 +91,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
         args=(report.site, 0, lambda url: (address.append(url), ready.set())),
         daemon=True,
     ).start()
-    assert ready.wait(10)
+    assert ready.wait(600)
     yield address[0], report.site
 
 
@@ -110,7 +110,7 @@ def test_every_shipped_artifact_opens_in_the_page(browser: Any, served: tuple[st
     )
     page.goto(f"{url}/sql.html")
     page.get_by_role("button", name="Load the engine and run").click()
-    page.get_by_text("rows. Computed here").wait_for(timeout=60_000)
+    page.get_by_text("rows. Computed here").wait_for(timeout=600_000)
     store = Store(folder / "artifacts")
     assert page.locator(".k3-console table tbody tr").count() == len(store.artifacts())
     counts = page.evaluate("document.querySelector('.k3-console').k3Views()")

@@ -23,7 +23,7 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> list[Artifact]:
 
 @pytest.fixture(scope="module")
 def opened(sealed: list[Artifact]) -> Iterator[UntrustedArtifact]:
-    with open_untrusted(sealed[0].path, timeout_s=5) as artifact:
+    with open_untrusted(sealed[0].path, timeout_s=600) as artifact:
         yield artifact
 
 

@@ -26,7 +26,7 @@ Conversation = Callable[[int, HttpDriver], Awaitable[Any]]
 def talk(conversation: Conversation, scale: float = 200.0) -> Any:
     async def run() -> Any:
         async with serve_http(Cluster(platform("mi325x"), 0), time_scale=scale) as (driver, port):
-            result = await asyncio.wait_for(conversation(port, driver), 20)
+            result = await asyncio.wait_for(conversation(port, driver), 600)
             assert await send(port, b"GET /health HTTP/1.1\r\n\r\n") == b"200", "the server did not stay up"
         return result
 
@@ -266,7 +266,7 @@ def test_the_command_serves_until_it_is_told_to_stop() -> None:
             link.sendall(b"GET /version HTTP/1.1\r\nConnection: close\r\n\r\n")
             assert b"k3repro-twin" in b"".join(iter(lambda: link.recv(4096), b""))
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(600) == 0
 
 
 def test_bad_options_are_usage_errors() -> None:

@@ -81,7 +81,7 @@ class Engine:
         """What it printed so far."""
         return self.log.read_text()
 
-    def until(self, words: str, seconds: float = 60) -> None:
+    def until(self, words: str, seconds: float = 600) -> None:
         """Wait for words in the log."""
         end = time.monotonic() + seconds
         while words not in self.text:
@@ -97,4 +97,4 @@ class Engine:
         """Stop it if it still runs; its exit code."""
         if self.process.poll() is None:
             self.send(signal.SIGKILL)
-        return self.process.wait(20)
+        return self.process.wait(600)

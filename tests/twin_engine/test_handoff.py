@@ -73,7 +73,7 @@ def both(pair: Pair, conversation: Callable[[Pair], Awaitable[Any]]) -> Any:
         await pair.p.start()
         await pair.d.start()
         try:
-            return await asyncio.wait_for(conversation(pair), 20)
+            return await asyncio.wait_for(conversation(pair), 600)
         finally:
             await pair.p.close()
             await pair.d.close()
@@ -252,7 +252,7 @@ def test_messages_that_make_no_sense_are_answered_or_end_the_connection(message:
         reader, writer = await asyncio.open_connection(P_HOST, pair.base)
         writer.write(len(data).to_bytes(4, "big") + data)
         writer.write_eof()
-        await asyncio.wait_for(reader.read(), 5)
+        await asyncio.wait_for(reader.read(), 600)
         got = asyncio.ensure_future(pair.receive("tx"))
         await pair.send("tx", "text")
         writer.close()
