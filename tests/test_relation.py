@@ -146,9 +146,9 @@ def test_one_datum_counts_once(tmp_path: Path) -> None:
     cell = {name: ("printed@x", "cells", name, "value") for name in ("law", "point", "rate", "ratio")}
     follows = [Follows(cell["point"], (cell["law"],)), Follows(cell["ratio"], (cell["rate"], cell["point"]))]
     found = {
-        row["key"]: (row["relation"], row["counts"])
+        row.key: (row.relation, row.counts)
         for row in relation_rows({"twin": [cell["law"]]}, [printed], follows)
-        if row["predictor"] == "twin"
+        if row.predictor == "twin"
     }
     assert found == {
         "law": ("in-sample", False), "point": ("same-law", False),

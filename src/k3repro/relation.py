@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Final
 
-from k3repro.store import Artifact, Column, Table, cell_key
+from k3repro.store import Artifact, Col, Row, cell_key
 
 __all__ = [
     "CIRCULAR",
@@ -20,10 +20,10 @@ __all__ = [
     "IN_SAMPLE",
     "NOTHING",
     "RELATIONS",
-    "RELATION_TABLE",
     "SAME_LAW",
     "Cell",
     "Follows",
+    "Related",
     "cells_of",
     "relation_of",
     "relation_rows",
@@ -44,22 +44,21 @@ FORMULA = "formula"
 Cell = tuple[str, str, str, str]
 """(name@subject of a transcription, table, key joined by /, column)."""
 
-RELATION_TABLE = Table(
-    "relation",
-    (
-        Column("predictor", "VARCHAR", doc="`twin`; `nothing`: set to no cell; `formula`: the printed one"),
-        Column("source", "VARCHAR", doc="name@subject of the transcription"),
-        Column("table", "VARCHAR"),
-        Column("key", "VARCHAR", doc="values of the table's key, joined by /"),
-        Column("column", "VARCHAR"),
-        Column("relation", "VARCHAR"),
-        Column("circular", "BOOL", doc="in-sample or same-law: a difference says nothing"),
-        Column("follows", "VARCHAR", doc="printed cells it repeats or follows from; NULL: stands alone"),
-        Column("counts", "BOOL", doc="is evidence of its own: neither circular nor a repeat of another cell"),
-    ),
-    key=("predictor", "source", "table", "key", "column"),
-    doc="How each printed cell stands to what a predictor says of it.",
-)  # fmt: skip
+
+class Related(Row, table="relation", key=("predictor", "source", "table", "key", "column")):
+    """How each printed cell stands to what a predictor says of it."""
+
+    predictor: Annotated[str, Col(doc="`twin`; `nothing`: set to no cell; `formula`: the printed one")]
+    source: Annotated[str, Col(doc="name@subject of the transcription")]
+    table: str
+    key: Annotated[str, Col(doc="values of the table's key, joined by /")]
+    column: str
+    relation: str | None
+    circular: Annotated[bool | None, Col(doc="in-sample or same-law: a difference says nothing")]
+    follows: Annotated[str | None, Col(doc="printed cells it repeats or follows from; NULL: stands alone")]
+    counts: Annotated[
+        bool | None, Col(doc="is evidence of its own: neither circular nor a repeat of another cell")
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +94,8 @@ def cells_of(artifact: Artifact) -> Iterator[Cell]:
 
 def relation_rows(
     used: Mapping[str, Iterable[Cell]], printed: Sequence[Artifact], follows: Iterable[Follows]
-) -> list[dict[str, Any]]:
-    """Rows of `RELATION_TABLE`: every printed cell for every predictor of `used`, and for `NOTHING`.
+) -> list[Related]:
+    """Rows of table `relation`: every printed cell for every predictor of `used`, and for `NOTHING`.
 
     A cell that follows from cells the predictor was set to is one law with them; one that follows from others
     repeats them and counts no second time.
@@ -114,12 +113,12 @@ def relation_rows(
                 one_law=predictor == FORMULA or (bool(of) and taken.issuperset(of)),
             )
             rows.append(
-                {
-                    "predictor": predictor, "source": cell[0], "table": cell[1], "key": cell[2],
-                    "column": cell[3], "relation": relation, "circular": relation in CIRCULAR,
-                    "follows": _said(of),
-                    "counts": relation not in CIRCULAR and not of,
-                }
+                Related(
+                    predictor=predictor, source=cell[0], table=cell[1], key=cell[2],
+                    column=cell[3], relation=relation, circular=relation in CIRCULAR,
+                    follows=_said(of),
+                    counts=relation not in CIRCULAR and not of,
+                )
             )  # fmt: skip
     return rows
 

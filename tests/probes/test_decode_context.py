@@ -49,13 +49,13 @@ def test_gaps_count_while_all_decode_and_after_the_first_few() -> None:
     rows = [{"request_id": "a", "prompt_tokens": 100}, {"request_id": "b", "prompt_tokens": 7}]
     row = decode_context.step_row("wave", rows, {"a": long, "b": short}, settle=1)
     # From 31 (b settled) to 50 (a ends): of a 40-50, of b 31-41.
-    assert row["gaps"] == 2 and row["gap_mean_s"] == pytest.approx(10e-9) and row["gap_p50_s"] is None
-    assert (row["longest"], row["total"]) == (105.0, 105.0 + 9.0)
+    assert row.gaps == 2 and row.gap_mean_s == pytest.approx(10e-9) and row.gap_p50_s is None
+    assert (row.longest, row.total) == (105.0, 105.0 + 9.0)
 
 
 def test_a_sequence_that_never_spoke_leaves_no_gaps() -> None:
     rows = [{"request_id": "a", "prompt_tokens": 5}, {"request_id": "b", "prompt_tokens": 5}]
-    assert decode_context.step_row("wave", rows, {"a": [0, 1, 2], "b": []}, settle=0)["gaps"] == 0
+    assert decode_context.step_row("wave", rows, {"a": [0, 1, 2], "b": []}, settle=0).gaps == 0
 
 
 def test_every_wave_decodes_together(runs: list[Artifact]) -> None:

@@ -107,19 +107,22 @@ def test_a_small_matrix_is_sealed_and_counts_right(store: Store, monkeypatch: py
     assert again.seal == sealed.seal
 
 
-def _cells(*counts: tuple[float, int, int]) -> list[dict[str, Any]]:
-    return [{"probe": "p", "rate": rate, "n": n, "flagged": flagged} for rate, n, flagged in counts]
+def _cells(*counts: tuple[float, int, int]) -> list[detection.Detection]:
+    return [
+        detection._cell("d", "p", rate, [["x"]] * flagged + [[]] * (n - flagged))
+        for rate, n, flagged in counts
+    ]
 
 
 def test_what_is_caught_is_shown_and_unbroken() -> None:
     cells = _cells((1.0, 8, 8), (0.5, 59, 59), (0.2, 20, 18), (0.1, 59, 59))
     row = detection._caught("d", "p", cells)
-    assert (row["smallest_rate"], row["n"], row["flagged"]) == (0.5, 59, 59)
-    assert 0.95 < row["at_least"] < 0.951
-    assert (row["missed_rate"], row["missed_n"], row["missed_flagged"]) == (0.2, 20, 18)
-    assert detection._caught("d", "q", cells)["smallest_rate"] is None
+    assert (row.smallest_rate, row.n, row.flagged) == (0.5, 59, 59)
+    assert 0.95 < (row.at_least or 0) < 0.951
+    assert (row.missed_rate, row.missed_n, row.missed_flagged) == (0.2, 20, 18)
+    assert detection._caught("d", "q", cells).smallest_rate is None
     # Twenty of twenty look like all of them and show no more than 86 %.
-    assert detection._caught("d", "p", _cells((1.0, 20, 20)))["smallest_rate"] is None
+    assert detection._caught("d", "p", _cells((1.0, 20, 20))).smallest_rate is None
 
 
 def test_how_many_trials_show_ninety_five_percent() -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from k3repro.client import REQUESTS_TABLE
-from k3repro.probes.tables import RUNGS_TABLE
+from k3repro.probes.tables import RungRow
 from k3repro.store import Catalog, Header, Schema, Store
 
-SCHEMA = Schema((REQUESTS_TABLE, RUNGS_TABLE))
+SCHEMA = Schema((REQUESTS_TABLE, RungRow.TABLE))
 
 
 def seal(store: Store, requests: int, *, ok: bool = True, subject: str = "twin:mi300x", **rung: Any) -> str:

@@ -3,48 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from k3repro.bringup._state import State
-from k3repro.store import Artifact, Column, Header, Schema, Store, Table
+from k3repro.store import Artifact, Col, Header, Row, Rows, Schema, Store
 
-TIMELINE = Table(
-    "timeline",
-    (
-        Column("step", "INT64", nullable=False),
-        Column("at_s", "DOUBLE", unit="s", doc="since the bring-up began"),
-        Column("phase", "VARCHAR"),
-        Column("what", "VARCHAR"),
-    ),
-    key=("step",),
-    doc="What was done and seen, in order.",
-)
-LANES = Table(
-    "lanes",
-    (
-        Column("role", "VARCHAR", nullable=False),
-        Column("lane", "INT64", nullable=False),
-        Column("printed_tokens", "INT64", unit="tokens"),
-        Column("predicted_tokens", "INT64", unit="tokens"),
-        Column("printed_concurrency", "DOUBLE"),
-        Column("predicted_concurrency", "DOUBLE"),
-        Column("agrees", "BOOL"),
-    ),
-    key=("role", "lane"),
-    doc="KV lines of every lane against the block law.",
-)
-ROLES_TABLE = Table(
-    "roles",
-    (
-        Column("role", "VARCHAR", nullable=False),
-        Column("moe", "VARCHAR", doc="expert path named in the log"),
-        Column("graph", "VARCHAR", doc="graph mode named in the log"),
-        Column("unmatched", "INT64", unit="lines", doc="log lines no pattern knows"),
-    ),
-    key=("role",),
-    doc="What each role said.",
-)
-SCHEMA = Schema((TIMELINE, LANES, ROLES_TABLE))
+
+class Moment(Row, table="timeline", key=("step",)):
+    """What was done and seen, in order."""
+
+    step: int
+    at_s: Annotated[float | None, Col("s", "since the bring-up began")]
+    phase: str | None
+    what: str | None
+
+
+class RankLine(Row, table="lanes", key=("role", "lane")):
+    """KV lines of every lane against the block law."""
+
+    role: str
+    lane: int
+    printed_tokens: Annotated[int | None, Col("tokens")]
+    predicted_tokens: Annotated[int | None, Col("tokens")]
+    printed_concurrency: float | None
+    predicted_concurrency: float | None
+    agrees: bool | None
+
+
+class RoleLine(Row, table="roles", key=("role",)):
+    """What each role said."""
+
+    role: str
+    moe: Annotated[str | None, Col(doc="expert path named in the log")]
+    graph: Annotated[str | None, Col(doc="graph mode named in the log")]
+    unmatched: Annotated[int | None, Col("lines", "log lines no pattern knows")]
+
+
+SCHEMA = Schema((Moment.TABLE, RankLine.TABLE, RoleLine.TABLE))
 
 
 def seal_bring_up(store: Store, state: State, serve: Mapping[str, Any], recipe: str) -> Artifact:
@@ -56,14 +51,14 @@ def seal_bring_up(store: Store, state: State, serve: Mapping[str, Any], recipe: 
     )  # fmt: skip
     facts = state.facts.get("startup", {})
     begun = state.timeline[0]["at"] if state.timeline else 0.0
-    rows = {
+    rows: Rows = {
         "timeline": [
-            {"step": i, "at_s": round(item["at"] - begun, 3), "phase": item["phase"], "what": item["what"]}
+            Moment(step=i, at_s=round(item["at"] - begun, 3), phase=item["phase"], what=item["what"])
             for i, item in enumerate(state.timeline)
         ],
         "lanes": [dict(lane) for lane in facts.get("lanes", ())],
         "roles": [
-            {"role": role, "moe": facts["moe"][role], "graph": facts["graph"][role], "unmatched": count}
+            RoleLine(role=role, moe=facts["moe"][role], graph=facts["graph"][role], unmatched=count)
             for role, count in facts.get("unmatched", {}).items()
         ],
     }

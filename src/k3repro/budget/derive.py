@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
 
 from k3repro.budget._checkpoint import checkpoint_of_model
 from k3repro.budget._layout import Candidate, Weights, candidates, smallest_pool, weights_of
 from k3repro.budget._terms import HEAP, OVERHEAD
 from k3repro.budget.sealed import specs_of
 from k3repro.spec import Model, Platform
-from k3repro.store import Artifact, Column, Schema, Table, derivation
+from k3repro.store import Artifact, Col, Column, Row, Rows, Schema, Table, derivation
 
-COMPONENTS_TABLE = Table(
-    "components",
-    (
-        Column("component", "VARCHAR", nullable=False),
-        Column("tensors", "INT64"),
-        Column("bytes", "INT64", unit="bytes"),
-        Column("parameters", "INT64"),
-    ),
-    key=("component",),
-    doc="Every byte of the checkpoint by component.",
-)
+
+class ComponentRow(Row, table="components", key=("component",)):
+    """Every byte of the checkpoint by component."""
+
+    component: str
+    tensors: int | None
+    bytes: Annotated[int | None, Col("bytes")]
+    parameters: int | None
+
+
 _PER_GPU = (
     "experts_on_disk", "experts_resident", "dense_low", "dense_high", "heap", "overhead", "hbm",
     "headroom_low", "headroom_high", "headroom_on_disk",
@@ -40,13 +39,11 @@ LAYOUTS_TABLE = Table(
     key=("platform", "nodes", "tp"),
     doc="Every layout of one- and two-node pools, and of the smallest that fits.",
 )
-SCHEMA = Schema((COMPONENTS_TABLE, LAYOUTS_TABLE))
+SCHEMA = Schema((ComponentRow.TABLE, LAYOUTS_TABLE))
 
 
 @derivation(name="memory-budget", schema=SCHEMA)
-def memory_budget(
-    inputs: Sequence[Artifact], *, heap: int = HEAP, overhead: int = OVERHEAD
-) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+def memory_budget(inputs: Sequence[Artifact], *, heap: int = HEAP, overhead: int = OVERHEAD) -> Rows:
     """Components and layouts of one model on every platform among the sealed specs.
 
     Raises:
@@ -56,7 +53,7 @@ def memory_budget(
     model = specs.model()
     inventory = checkpoint_of_model(model).inventory
     rows = [
-        {"component": name, "tensors": part.tensors, "bytes": part.bytes, "parameters": part.parameters}
+        ComponentRow(component=name, tensors=part.tensors, bytes=part.bytes, parameters=part.parameters)
         for name, part in inventory.components.items()
     ]
     layouts = [

@@ -4,40 +4,39 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from k3repro.errors import InputError
 from k3repro.spec import Layout, Model, Platform
 from k3repro.spec.documents import Document, layout_of, load_document, model_of, platform_of
-from k3repro.store import Artifact, Column, Schema, Store, Table
+from k3repro.store import Artifact, Col, Row, Schema, Store
 
-FIELDS = Table(
-    "fields",
-    (
-        Column("section", "VARCHAR", nullable=False),
-        Column("field", "VARCHAR", nullable=False),
-        Column("value", "VARCHAR", doc="JSON; NULL when unknown"),
-        Column("source", "VARCHAR", doc="where the value comes from, or why it is unknown"),
-    ),
-    key=("section", "field"),
-    doc="A spec, field by field.",
-)
-SCHEMA = Schema((FIELDS,))
+
+class SpecField(Row, table="fields", key=("section", "field")):
+    """A spec, field by field."""
+
+    section: str
+    field: str
+    value: Annotated[str | None, Col(doc="JSON; NULL when unknown")]
+    source: Annotated[str | None, Col(doc="where the value comes from, or why it is unknown")]
+
+
+SCHEMA = Schema((SpecField.TABLE,))
 
 
 def seal_spec(store: Store, kind: str, name: str) -> Artifact:
     """Seal a shipped spec: kind "models", "platforms" or "layouts". Unchanged specs seal once."""
     document = load_document(kind, name)
-    rows: list[dict[str, Any]] = [
-        {"section": "", "field": key, "value": json.dumps(value), "source": "identity"}
+    rows = [
+        SpecField(section="", field=key, value=json.dumps(value), source="identity")
         for key, value in document.head.items()
     ]
     for section, fields in document.sections.items():
         for field, value in fields.items():
             source = document.sources[f"{section}.{field}"]
-            rows.append({"section": section, "field": field, "value": json.dumps(value), "source": source})
+            rows.append(SpecField(section=section, field=field, value=json.dumps(value), source=source))
     rows += [
-        {"section": "unknown", "field": field, "value": None, "source": why}
+        SpecField(section="unknown", field=field, value=None, source=why)
         for field, why in document.unknown.items()
     ]
     head = document.head["name"]

@@ -4,64 +4,66 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from k3repro.errors import InputError
 from k3repro.probes._sequences import Answer, Parting, part
 from k3repro.probes.plan import Rung
-from k3repro.store import Artifact, Column, Schema, Table, derivation
+from k3repro.store import Artifact, Col, Row, Rows, Schema, derivation
 
-SEQUENCES_TABLE = Table(
-    "sequences",
-    (
-        Column("request_id", "VARCHAR"),
-        Column("wave", "VARCHAR", doc="rung"),
-        Column("kind", "VARCHAR", doc="reference, repeat, concurrency, churn, reuse, direct, swap-own, swap"),
-        Column("prompt", "INT64", doc="number of the prompt; equal numbers are equal prompts, churn apart"),
-        Column("prompt_sha256", "VARCHAR"),
-        Column("tokens", "VARCHAR[]", doc="ids as text; characters where the engine gives no tokens"),
-        Column("logprobs", "DOUBLE[]", unit="nats", doc="of each token; NULL where not reported"),
-        Column(
-            "margins", "DOUBLE[]", unit="nats", doc="top-1 minus top-2 at each token; NULL where not reported"
-        ),
-        Column("cached_tokens", "INT64", unit="tokens", doc="of the prompt, from a prefix cache"),
-        Column("first_difference", "INT64", doc="index of the first token unlike the reference; NULL: none"),
-        Column("margin", "DOUBLE", unit="nats", doc="larger top-2 margin there; NULL: none, or not reported"),
-        Column("dlp", "DOUBLE", unit="nats", doc="largest log-probability difference before it"),
-        Column("ok", "BOOL", doc="whether the rule of its kind holds; NULL: nothing to hold"),
-        Column("why", "VARCHAR", doc="why not"),
-    ),
-    doc="One row per answer: its tokens, and where it parts from the reference of its prompt.",
-)
-TRANSFERS_TABLE = Table(
-    "transfers",
-    (
-        Column("wave", "VARCHAR"),
-        Column("requests", "INT64", unit="requests", doc="sent in this wave"),
-        Column("transfers", "INT64", doc="that the decode engine counted meanwhile"),
-        Column("bytes", "INT64", unit="bytes", doc="that the decode engine counted meanwhile"),
-        Column("failed", "INT64"),
-        Column(
-            "expected_bytes", "INT64", unit="bytes", doc="state per request and whole blocks; NULL: not known"
-        ),
-    ),
-    key=("wave",),
-    doc="One row per wave through a pair: integers of the transfer counters.",
-)
-RESTART_TABLE = Table(
-    "restart",
-    (
-        Column("prompt", "INT64"),
-        Column("serve", "VARCHAR", doc="before"),
-        Column("other_serve", "VARCHAR", doc="after"),
-        Column("first_difference", "INT64", doc="NULL: none"),
-        Column("margin", "DOUBLE", unit="nats"),
-        Column("dlp", "DOUBLE", unit="nats"),
-        Column("ok", "BOOL"),
-    ),
-    key=("prompt",),
-    doc="References of two serves, compared prompt by prompt.",
-)
+
+class AnswerRow(Row, table="sequences", key=("request_id",)):
+    """One row per answer: its tokens, and where it parts from the reference of its prompt."""
+
+    request_id: str
+    wave: Annotated[str | None, Col(doc="rung")]
+    kind: Annotated[
+        str | None, Col(doc="reference, repeat, concurrency, churn, reuse, direct, swap-own, swap")
+    ]
+    prompt: Annotated[
+        int | None, Col(doc="number of the prompt; equal numbers are equal prompts, churn apart")
+    ]
+    prompt_sha256: str | None
+    tokens: Annotated[list[str] | None, Col(doc="ids as text; characters where the engine gives no tokens")]
+    logprobs: Annotated[list[float] | None, Col("nats", "of each token; NULL where not reported")]
+    margins: Annotated[
+        list[float] | None, Col("nats", "top-1 minus top-2 at each token; NULL where not reported")
+    ]
+    cached_tokens: Annotated[int | None, Col("tokens", "of the prompt, from a prefix cache")]
+    first_difference: Annotated[
+        int | None, Col(doc="index of the first token unlike the reference; NULL: none")
+    ] = None
+    margin: Annotated[float | None, Col("nats", "larger top-2 margin there; NULL: none, or not reported")] = (
+        None
+    )
+    dlp: Annotated[float | None, Col("nats", "largest log-probability difference before it")] = None
+    ok: Annotated[bool | None, Col(doc="whether the rule of its kind holds; NULL: nothing to hold")] = None
+    why: Annotated[str | None, Col(doc="why not")] = None
+
+
+class Transferred(Row, table="transfers", key=("wave",)):
+    """One row per wave through a pair: integers of the transfer counters."""
+
+    wave: str
+    requests: Annotated[int | None, Col("requests", "sent in this wave")]
+    transfers: Annotated[int | None, Col(doc="that the decode engine counted meanwhile")]
+    bytes: Annotated[int | None, Col("bytes", "that the decode engine counted meanwhile")]
+    failed: int | None
+    expected_bytes: Annotated[int | None, Col("bytes", "state per request and whole blocks; NULL: not known")]
+
+
+class Restart(Row, table="restart", key=("prompt",)):
+    """References of two serves, compared prompt by prompt."""
+
+    prompt: int
+    serve: Annotated[str | None, Col(doc="before")]
+    other_serve: Annotated[str | None, Col(doc="after")]
+    first_difference: Annotated[int | None, Col(doc="NULL: none")]
+    margin: Annotated[float | None, Col("nats")]
+    dlp: Annotated[float | None, Col("nats")]
+    ok: bool | None
+
+
 # Waves at concurrency 1 through the same path: the batch is the same, so not even a last bit may move.
 _IDENTICAL = ("repeat", "reuse", "swap")
 # Engines compute log-probabilities in float32 at best; what is smaller than this came from printing doubles.
@@ -92,22 +94,21 @@ def judge_rows(
     said: Sequence[tuple[str, str, Answer]],
     reference: Mapping[int, Mapping[str, Any]],
     limits: Limits,
-) -> list[dict[str, Any]]:
+) -> list[AnswerRow]:
     """Rows of `sequences` for the answers (request id, prompt digest, answer) of one rung."""
     kind = kind_of(rung.name)
     rows = []
     for request_id, sha, answer in said:
         prompt = int(request_id.rpartition("-")[2])
-        known = answer.margins if answer.margins and None not in answer.margins else None
-        row: dict[str, Any] = {
-            "request_id": request_id, "wave": rung.name, "kind": kind, "prompt": prompt, "prompt_sha256": sha,
-            "tokens": list(answer.tokens), "logprobs": list(answer.logprobs) or None,
-            "margins": list(known) if known else None, "cached_tokens": answer.cached_tokens,
-            "first_difference": None, "margin": None, "dlp": None, "ok": None, "why": None,
-        }  # fmt: skip
-        if kind not in ("reference", "churn"):
-            row |= _judged(kind, answer, reference.get(prompt), limits)
-        rows.append(row)
+        known = [margin for margin in answer.margins if margin is not None]
+        known = known if len(known) == len(answer.margins) else []
+        alone = kind in ("reference", "churn")
+        rows.append(AnswerRow(
+            request_id=request_id, wave=rung.name, kind=kind, prompt=prompt, prompt_sha256=sha,
+            tokens=list(answer.tokens), logprobs=list(answer.logprobs) or None,
+            margins=known or None, cached_tokens=answer.cached_tokens,
+            **({} if alone else _judged(kind, answer, reference.get(prompt), limits)),
+        ))  # fmt: skip
     return rows
 
 
@@ -207,10 +208,8 @@ def _transferred(transfers: Sequence[Mapping[str, Any]]) -> list[str]:
     return reasons
 
 
-@derivation(name="self-consistency-restart", schema=Schema((RESTART_TABLE,)))
-def compare_serves(
-    inputs: Sequence[Artifact], *, max_margin: float = 0.0, max_dlp: float = 0.0
-) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+@derivation(name="self-consistency-restart", schema=Schema((Restart.TABLE,)))
+def compare_serves(inputs: Sequence[Artifact], *, max_margin: float = 0.0, max_dlp: float = 0.0) -> Rows:
     """References of two self-consistency runs, one before and one after a restart. Zero limits: bit for bit.
 
     Raises:
@@ -233,10 +232,10 @@ def compare_serves(
         found = part(answer_of(row), answer_of(after[prompt]))
         same = found.first is None and (found.dlp or 0.0) <= PRINTED_NATS
         ok = same or (max_margin > 0 and found.near_tie(max_margin, max_dlp))
-        rows.append({
-            "prompt": prompt, "serve": serves[0], "other_serve": serves[1], "first_difference": found.first,
-            "margin": found.margin, "dlp": found.dlp, "ok": ok,
-        })  # fmt: skip
+        rows.append(Restart(
+            prompt=prompt, serve=serves[0], other_serve=serves[1], first_difference=found.first,
+            margin=found.margin, dlp=found.dlp, ok=ok,
+        ))  # fmt: skip
     return {"restart": rows}
 
 

@@ -17,13 +17,13 @@ from k3repro.probes.plan import MORE_WORDS, Rung, calibration, calibration_words
 from k3repro.probes.progress import Progress
 from k3repro.probes.prompts import GENERATOR, filler, tag, words_digest
 from k3repro.probes.sizing import Sizing
+from k3repro.probes.tables import Construction
 from k3repro.probes.wave_monitor import Headroom, Observer
-from k3repro.store import Run
+from k3repro.store import Rows, Run
 from k3repro.workload import Workload
 
 Build = Callable[[str, int], str]
 Wave = Callable[[Any, Callable[[RequestRecord], None]], Coroutine[Any, Any, list[RequestRecord]]]
-Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 _TIMES = ("intended_ns", "sent_ns", "first_token_ns", "last_token_ns", "done_ns")
 
 
@@ -358,11 +358,11 @@ class Session:
         return [count for count in counts if count is not None]
 
     def _construction(self, sizing: Sizing) -> Rows:
-        row = {
-            "purpose": "all prompts", "generator": self._generator, "seed": str(self.seed),
-            "nonce": self.nonce, "words_sha256": words_digest(), "overhead_tokens": sizing.overhead,
-            "tokens_per_word": sizing.per_word, "sized_by": sizing.counter.name if sizing.counter else None,
-        }  # fmt: skip
+        row = Construction(
+            purpose="all prompts", generator=self._generator, seed=str(self.seed), nonce=self.nonce,
+            words_sha256=words_digest(), overhead_tokens=sizing.overhead, tokens_per_word=sizing.per_word,
+            sized_by=sizing.counter.name if sizing.counter else None,
+        )  # fmt: skip
         return {"construction": [row]}
 
 

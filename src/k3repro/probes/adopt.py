@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from k3repro.client import open_target
 from k3repro.errors import InputError
 from k3repro.probes.serve_facts import serve_facts
 from k3repro.serve import parse_metrics
 from k3repro.serve.lines import parse_kv_lines
-from k3repro.store import Artifact, Column, Header, Schema, Store, Table
+from k3repro.store import Artifact, Col, Header, Row, Schema, Store
 
 NAME = "serve-record"
 UNKNOWN = "unknown"
@@ -30,17 +30,16 @@ _TELLING = (
     "Add Decode",
 )
 
-FACTS_TABLE = Table(
-    "facts",
-    (
-        Column("fact", "VARCHAR"),
-        Column("value", "VARCHAR", doc="unknown where nobody reported it"),
-        Column("source", "VARCHAR", doc="which endpoint or log said so"),
-    ),
-    key=("fact",),
-    doc="What a serve reported of itself.",
-)
-SCHEMA = Schema((FACTS_TABLE,))
+
+class Fact(Row, table="facts", key=("fact",)):
+    """What a serve reported of itself."""
+
+    fact: str
+    value: Annotated[str | None, Col(doc="unknown where nobody reported it")]
+    source: Annotated[str | None, Col(doc="which endpoint or log said so")]
+
+
+SCHEMA = Schema((Fact.TABLE,))
 
 
 def adopt(
@@ -87,7 +86,7 @@ def _telling(path: Path) -> list[str]:
         raise InputError(f"the log cannot be read: {error.strerror}", where=path.name) from None
 
 
-def _rows(serve: dict[str, Any], model: str, metrics: str, lines: Sequence[str]) -> list[dict[str, str]]:
+def _rows(serve: dict[str, Any], model: str, metrics: str, lines: Sequence[str]) -> list[Fact]:
     config, health = serve["config"], serve["health"]
     started = parse_metrics(metrics).largest("process_start_time_seconds")
     found = {
@@ -106,7 +105,7 @@ def _rows(serve: dict[str, Any], model: str, metrics: str, lines: Sequence[str])
         "failed transfers": (health["failed_transfers"], "/metrics"),
     } | _of_logs(lines)
     return [
-        {"fact": fact, "value": UNKNOWN if value in (None, "") else str(value), "source": source}
+        Fact(fact=fact, value=UNKNOWN if value in (None, "") else str(value), source=source)
         for fact, (value, source) in found.items()
     ]
 

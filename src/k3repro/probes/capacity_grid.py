@@ -17,12 +17,12 @@ from k3repro.capacity import discriminating_rungs
 from k3repro.client import REQUESTS_TABLE
 from k3repro.errors import UsageError
 from k3repro.probes._session import Session
-from k3repro.probes.cells import CELLS_TABLE, LOOKS_TABLE, NOT_RUN, judge, look_rows
+from k3repro.probes.cells import NOT_RUN, CellSeen, Look, judge, look_rows
 from k3repro.probes.plan import LATER, Rung, canary
 from k3repro.probes.setting import Setting, costs_of, setting_of
-from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
+from k3repro.probes.tables import Construction, RungRow
 from k3repro.probes.wave_monitor import Observer, Seen
-from k3repro.store import Schema
+from k3repro.store import Rows, Schema
 from k3repro.units import parse_tokens
 
 NAME = "capacity-grid"
@@ -48,7 +48,7 @@ TRIAL = {
     "timeout_s": 400.0,
     "drain_s": 400.0,
 }
-SCHEMA = Schema((REQUESTS_TABLE, RUNGS_TABLE, CONSTRUCTION_TABLE, CELLS_TABLE, LOOKS_TABLE))
+SCHEMA = Schema((REQUESTS_TABLE, RungRow.TABLE, Construction.TABLE, CellSeen.TABLE, Look.TABLE))
 USUAL_REPLY = 64
 _RESULTS = frozenset(
     {"completion", "concurrency"}
@@ -185,7 +185,7 @@ def _cell(
 ) -> bool:
     observer = Observer(parameters.poll_s, parameters.metrics)
 
-    def extra(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    def extra(rows: list[dict[str, Any]]) -> Rows:
         seen: list[Seen] = observer.seen
         cell = judge(rung, context, rows, seen, setting, parameters.timeout_s)
         return {"cells": [cell], "looks": look_rows(rung, rows, seen)}

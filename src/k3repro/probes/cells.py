@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
 from k3repro.probes.plan import Rung
 from k3repro.probes.setting import Setting
 from k3repro.probes.wave_monitor import Seen
-from k3repro.store import Column, Table
+from k3repro.store import Col, Row
 
 SERVED, FULL, BEHIND, OVER, STALL, FAILED, UNKNOWN = (
     "served", "served, pool full", "served, waiting for prefill", "over capacity",
@@ -22,53 +22,50 @@ _FULL = 0.9  # one more long request does not fit a lane that is this full
 _QUIET = 0.25
 """No token during this last share of the time limit, with requests in flight, is a stall."""
 
-CELLS_TABLE = Table(
-    "cells",
-    (
-        Column("rung", "VARCHAR"),
-        Column("context", "INT64", unit="tokens", doc="prompt and reply together"),
-        Column("concurrency", "INT64", unit="requests"),
-        Column("block_law", "INT64", unit="requests", doc="N_max by the block law; NULL: pool not known"),
-        Column("pool_law", "INT64", unit="requests", doc="N_max by the published pool law"),
-        Column("slots", "INT64", unit="requests", doc="in-flight places over all lanes"),
-        Column("fits_block", "BOOL", doc="the block law and the slots let the whole wave in"),
-        Column("fits_pool", "BOOL", doc="the pool law and the slots let the whole wave in"),
-        Column("completed", "INT64", unit="requests", doc="at last, the drain included"),
-        Column("in_time", "INT64", unit="requests", doc="completed within the wave's time"),
-        Column("resident", "INT64", unit="requests", doc="most running at one look; NULL: no engine metrics"),
-        Column("waiting", "INT64", unit="requests", doc="most waiting at one look once something ran"),
-        Column("kv_usage", "DOUBLE", doc="largest share of a lane's pool in use"),
-        Column("preemptions", "INT64", doc="during the cell"),
-        Column("quiet_s", "DOUBLE", unit="s", doc="longest time without a token of any request"),
-        Column("wall_s", "DOUBLE", unit="s", doc="first send to last done"),
-        Column("ttft_worst_s", "DOUBLE", unit="s", doc="of those that came"),
-        Column("timeout_s", "DOUBLE", unit="s", doc="the wave's stated time"),
-        Column("verdict", "VARCHAR"),
-        Column("evidence", "VARCHAR", doc="what the verdict rests on"),
-    ),
-    key=("rung",),
-    doc="One row per cell: what the laws predict and what was observed.",
-)
-LOOKS_TABLE = Table(
-    "looks",
-    (
-        Column("rung", "VARCHAR"),
-        Column("at_s", "DOUBLE", unit="s", doc="since the wave's first send"),
-        Column("running", "INT64", unit="requests"),
-        Column("waiting", "INT64", unit="requests"),
-        Column("kv_usage", "DOUBLE"),
-        Column("generated", "INT64", unit="tokens", doc="counter of the engine"),
-    ),
-    key=("rung", "at_s"),
-    doc="The engine's gauges while a cell ran, at most two hundred looks a cell.",
-)
+
+class CellSeen(Row, table="cells", key=("rung",)):
+    """One row per cell: what the laws predict and what was observed."""
+
+    rung: str
+    context: Annotated[int | None, Col("tokens", "prompt and reply together")]
+    concurrency: Annotated[int | None, Col("requests")]
+    block_law: Annotated[int | None, Col("requests", "N_max by the block law; NULL: pool not known")]
+    pool_law: Annotated[int | None, Col("requests", "N_max by the published pool law")]
+    slots: Annotated[int | None, Col("requests", "in-flight places over all lanes")]
+    fits_block: Annotated[bool | None, Col(doc="the block law and the slots let the whole wave in")]
+    fits_pool: Annotated[bool | None, Col(doc="the pool law and the slots let the whole wave in")]
+    completed: Annotated[int | None, Col("requests", "at last, the drain included")]
+    in_time: Annotated[int | None, Col("requests", "completed within the wave's time")]
+    resident: Annotated[int | None, Col("requests", "most running at one look; NULL: no engine metrics")]
+    waiting: Annotated[int | None, Col("requests", "most waiting at one look once something ran")]
+    kv_usage: Annotated[float | None, Col(doc="largest share of a lane's pool in use")]
+    preemptions: Annotated[int | None, Col(doc="during the cell")]
+    quiet_s: Annotated[float | None, Col("s", "longest time without a token of any request")]
+    wall_s: Annotated[float | None, Col("s", "first send to last done")]
+    ttft_worst_s: Annotated[float | None, Col("s", "of those that came")]
+    timeout_s: Annotated[float | None, Col("s", "the wave's stated time")]
+    verdict: str | None
+    evidence: Annotated[str | None, Col(doc="what the verdict rests on")]
+
+
+class Look(Row, table="looks", key=("rung", "at_s")):
+    """The engine's gauges while a cell ran, at most two hundred looks a cell."""
+
+    rung: str
+    at_s: Annotated[float, Col("s", "since the wave's first send")]
+    running: Annotated[int | None, Col("requests")]
+    waiting: Annotated[int | None, Col("requests")]
+    kv_usage: float | None
+    generated: Annotated[int | None, Col("tokens", "counter of the engine")]
+
+
 _MOST_LOOKS = 200
 
 
 def judge(
     rung: Rung, context: int, rows: Sequence[Mapping[str, Any]], seen: Sequence[Seen],
     setting: Setting | None, timeout_s: float,
-) -> dict[str, Any]:  # fmt: skip
+) -> CellSeen:  # fmt: skip
     """The row of one cell."""
     began = min(row["sent_ns"] for row in rows)
     done = [row for row in rows if row["outcome"] == "completed"]
@@ -80,19 +77,19 @@ def judge(
     quiet = quiet_s(rows, seen)
     found, evidence = _verdict(rung, rows, in_time, waiting, usage, quiet, timeout_s)
     reach = limits.slots if limits else None
-    return {
-        "rung": rung.name, "context": context, "concurrency": rung.concurrency,
-        "block_law": limits.block if limits else None, "pool_law": limits.pool if limits else None,
-        "slots": reach,
-        "fits_block": rung.concurrency <= min(limits.block, reach) if limits else None,
-        "fits_pool": rung.concurrency <= min(limits.pool, reach) if limits else None,
-        "completed": len(done), "in_time": len(in_time), "resident": resident, "waiting": waiting,
-        "kv_usage": usage,
-        "preemptions": _growth(seen, "preemptions"), "quiet_s": quiet,
-        "wall_s": (max(row["done_ns"] for row in rows) - began) / 1e9,
-        "ttft_worst_s": max(waits, default=None),
-        "timeout_s": timeout_s, "verdict": found, "evidence": evidence,
-    }  # fmt: skip
+    return CellSeen(
+        rung=rung.name, context=context, concurrency=rung.concurrency,
+        block_law=limits.block if limits else None, pool_law=limits.pool if limits else None,
+        slots=reach,
+        fits_block=rung.concurrency <= min(limits.block, reach) if limits else None,
+        fits_pool=rung.concurrency <= min(limits.pool, reach) if limits else None,
+        completed=len(done), in_time=len(in_time), resident=resident, waiting=waiting,
+        kv_usage=usage,
+        preemptions=_growth(seen, "preemptions"), quiet_s=quiet,
+        wall_s=(max(row["done_ns"] for row in rows) - began) / 1e9,
+        ttft_worst_s=max(waits, default=None),
+        timeout_s=timeout_s, verdict=found, evidence=evidence,
+    )  # fmt: skip
 
 
 def _verdict(
@@ -179,15 +176,15 @@ def _growth(seen: Sequence[Seen], name: str) -> int | None:
     return int(max(values) - min(values)) if values else None
 
 
-def look_rows(rung: Rung, rows: Sequence[Mapping[str, Any]], seen: Sequence[Seen]) -> list[dict[str, Any]]:
+def look_rows(rung: Rung, rows: Sequence[Mapping[str, Any]], seen: Sequence[Seen]) -> list[Look]:
     """The looks of a cell as rows, thinned evenly to `_MOST_LOOKS`."""
     began = min(row["sent_ns"] for row in rows)
     step = max(1, -(-len(seen) // _MOST_LOOKS))
     return [
-        {
-            "rung": rung.name, "at_s": (look.at_ns - began) / 1e9, "running": _whole(look.running),
-            "waiting": _whole(look.waiting), "kv_usage": look.kv_usage, "generated": _whole(look.generated),
-        }
+        Look(
+            rung=rung.name, at_s=(look.at_ns - began) / 1e9, running=_whole(look.running),
+            waiting=_whole(look.waiting), kv_usage=look.kv_usage, generated=_whole(look.generated),
+        )
         for look in seen[::step]
     ]  # fmt: skip
 

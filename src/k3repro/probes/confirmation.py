@@ -7,28 +7,24 @@ visible.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
 
 from k3repro.errors import InputError, InvalidRun, UsageError
-from k3repro.store import Artifact, Column, Schema, Store, Table, derivation
+from k3repro.store import Artifact, Col, Row, Rows, Schema, Store, derivation
 
 SEEN_ON_ONE = "seen on one serve"
-LIMITS_TABLE = Table(
-    "limits",
-    (
-        Column("limit", "VARCHAR", doc="what failed or where something ends"),
-        Column("statement", "VARCHAR", doc="as the first serve that showed it put it"),
-        Column("first_serve", "VARCHAR", doc="serve that showed it first"),
-        Column("shown_by", "INT64", unit="serves", doc="how many showed it"),
-        Column(
-            "of_serves", "INT64", unit="serves", doc="how many ran the same probe with the same parameters"
-        ),
-        Column("standing", "VARCHAR", doc="seen on one serve, reproduced, or not reproduced"),
-    ),
-    key=("limit", "statement"),
-    doc="Limits and failures of a probe, over all serves that ran it alike.",
-)
+
+
+class Limit(Row, table="limits", key=("limit", "statement")):
+    """Limits and failures of a probe, over all serves that ran it alike."""
+
+    limit: Annotated[str, Col(doc="what failed or where something ends")]
+    statement: Annotated[str, Col(doc="as the first serve that showed it put it")]
+    first_serve: Annotated[str | None, Col(doc="serve that showed it first")]
+    shown_by: Annotated[int | None, Col("serves", "how many showed it")]
+    of_serves: Annotated[int | None, Col("serves", "how many ran the same probe with the same parameters")]
+    standing: Annotated[str | None, Col(doc="seen on one serve, reproduced, or not reproduced")]
 
 
 def limits(artifact: Artifact) -> dict[str, str]:
@@ -57,13 +53,17 @@ def _limits(artifact: Artifact) -> Iterator[tuple[str, str]]:
             yield f"rung {row['rung']}", "not valid"
 
 
-@derivation(name="confirmation", schema=Schema((LIMITS_TABLE,)))
-def confirm_limits(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+@derivation(name="confirmation", schema=Schema((Limit.TABLE,)))
+def confirm_limits(inputs: Sequence[Artifact]) -> Rows:
     """Which limits how many serves showed.
 
     Raises:
         InputError: other probes or parameters among the inputs, or one serve twice.
     """
+    return {"limits": _confirmed(inputs)}
+
+
+def _confirmed(inputs: Sequence[Artifact]) -> list[Limit]:
     alike = {(x.name, str(sorted(_shape(x).items()))) for x in inputs}
     if len(alike) > 1:
         raise InputError("these runs are not the same probe with the same parameters")
@@ -76,20 +76,20 @@ def confirm_limits(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[
     for artifact, serve in zip(inputs, serves, strict=True):
         for found in limits(artifact).items():
             seen.setdefault(found, []).append(serve)
-    return {"limits": [_row(found, shown, len(serves)) for found, shown in seen.items()]}
+    return [_row(found, shown, len(serves)) for found, shown in seen.items()]
 
 
-def _row(found: tuple[str, str], shown: Sequence[str], total: int) -> dict[str, Any]:
+def _row(found: tuple[str, str], shown: Sequence[str], total: int) -> Limit:
     if total == 1:
         standing = SEEN_ON_ONE
     elif len(shown) > 1:
         standing = f"reproduced on {len(shown)} of {total} serves"
     else:
         standing = f"not reproduced: one of {total} serves"
-    return {
-        "limit": found[0], "statement": found[1], "first_serve": shown[0], "shown_by": len(shown),
-        "of_serves": total, "standing": standing,
-    }  # fmt: skip
+    return Limit(
+        limit=found[0], statement=found[1], first_serve=shown[0], shown_by=len(shown),
+        of_serves=total, standing=standing,
+    )  # fmt: skip
 
 
 def _shape(artifact: Artifact) -> dict[str, Any]:
@@ -126,8 +126,8 @@ def require_fresh(before: Sequence[Artifact], serve: str, target: str) -> None:
 
 def seal_confirmation(store: Store, runs: Sequence[Artifact]) -> Artifact:
     """Derive and seal the comparison; its verdict is not ok when a limit was not reproduced."""
-    rows = confirm_limits(runs)["limits"]
-    lost = [f"{row['limit']}: {row['statement']}: {row['standing']}" for row in rows if row["shown_by"] == 1]
+    rows = _confirmed(runs)
+    lost = [f"{row.limit}: {row.statement}: {row.standing}" for row in rows if row.shown_by == 1]
     shown = f"{len(rows) - len(lost)} of {len(rows)} limits reproduced"
     verdict = {
         "ok": not lost,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 from k3repro.client import REQUESTS_TABLE, Request
 from k3repro.errors import UsageError
@@ -18,27 +18,27 @@ from k3repro.probes._session import Session
 from k3repro.probes.needle_gate import Haystack
 from k3repro.probes.needles import CODE, Needle, echoed, needles
 from k3repro.probes.plan import Rung
-from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
-from k3repro.store import Column, Schema, Table
+from k3repro.probes.tables import Construction, RungRow
+from k3repro.store import Col, Row, Rows, Schema
 
 NAME = "needle-controls"
 PERFORMANCE = False
 EXAMPLES = ("--target twin:mi325x", "--target 'twin:mi325x?defect=preamble' --context 1K")
 # Of the detection matrix: small enough for thousands of trials, with requests in flight together.
 TRIAL = {"context": 500}
-CONTROLS_TABLE = Table(
-    "controls",
-    (
-        Column("request_id", "VARCHAR"),
-        Column("form", "VARCHAR", doc="varied, repeated (haystack), chat (varied, through the template)"),
-        Column("code", "VARCHAR"),
-        Column("found", "BOOL", doc="whether the reply holds the code"),
-        Column("reply", "VARCHAR"),
-    ),
-    key=("request_id",),
-    doc="One row per needle.",
-)
-SCHEMA = Schema((REQUESTS_TABLE, RUNGS_TABLE, CONSTRUCTION_TABLE, CONTROLS_TABLE))
+
+
+class Control(Row, table="controls", key=("request_id",)):
+    """One row per needle."""
+
+    request_id: str
+    form: Annotated[str | None, Col(doc="varied, repeated (haystack), chat (varied, through the template)")]
+    code: str | None
+    found: Annotated[bool | None, Col(doc="whether the reply holds the code")]
+    reply: str | None
+
+
+SCHEMA = Schema((REQUESTS_TABLE, RungRow.TABLE, Construction.TABLE, Control.TABLE))
 _FORMS = {"varied": Haystack(), "repeated": Haystack("repetitive-filler"), "chat": Haystack()}
 
 
@@ -101,16 +101,14 @@ def _prompt(form: str, seed: str, needle: Needle, words: int) -> str:
     return _FORMS[form].prompt(seed, words, needle, 0.5)
 
 
-def _extra(
-    form: str, hidden: Sequence[Needle], rows: Sequence[dict[str, Any]]
-) -> dict[str, list[dict[str, Any]]]:
+def _extra(form: str, hidden: Sequence[Needle], rows: Sequence[dict[str, Any]]) -> Rows:
     by_id = sorted(rows, key=lambda row: row["request_id"])
     return {
         "controls": [
-            {
-                "request_id": row["request_id"], "form": form, "code": needle.code,
-                "found": _found(needle, row), "reply": (row["text"] or "")[:200],
-            }
+            Control(
+                request_id=row["request_id"], form=form, code=needle.code,
+                found=_found(needle, row), reply=(row["text"] or "")[:200],
+            )
             for needle, row in zip(hidden, by_id, strict=True)
         ]
     }  # fmt: skip

@@ -12,15 +12,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
 from k3repro.client import REQUESTS_TABLE, Request
 from k3repro.errors import UsageError
 from k3repro.probes._session import Session, plain_prompt
 from k3repro.probes.crosscheck import event_reasons
 from k3repro.probes.plan import Rung
-from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
-from k3repro.store import Column, Schema, Table
+from k3repro.probes.tables import Construction, RungRow
+from k3repro.store import Col, Row, Schema
 from k3repro.units import order_free_sum, parse_tokens, quantile, quantile_supported
 
 NAME = "decode-context"
@@ -35,23 +35,23 @@ HELP = {
 }
 # Of the detection matrix: small enough for thousands of trials, with requests in flight together.
 TRIAL = {"context": (1000, 6000), "mixed": ("2x1K",), "osl": 24}
-STEPS_TABLE = Table(
-    "steps",
-    (
-        Column("rung", "VARCHAR"),
-        Column("sequences", "INT64", unit="requests", doc="decoding together"),
-        Column("longest", "DOUBLE", unit="tokens", doc="in the longest sequence, mean over the gaps"),
-        Column("total", "DOUBLE", unit="tokens", doc="in all sequences together, mean over the gaps"),
-        Column("gaps", "INT64", doc="gaps between tokens that count"),
-        Column("gap_p50_s", "DOUBLE", unit="s", doc="median; NULL below ten gaps"),
-        Column("gap_mean_s", "DOUBLE", unit="s"),
-        Column("gap_low_s", "DOUBLE", unit="s", doc="shortest"),
-        Column("gap_high_s", "DOUBLE", unit="s", doc="longest"),
-    ),
-    key=("rung",),
-    doc="One row per wave: what was resident, and the time between tokens.",
-)
-SCHEMA = Schema((REQUESTS_TABLE, RUNGS_TABLE, CONSTRUCTION_TABLE, STEPS_TABLE))
+
+
+class StepRow(Row, table="steps", key=("rung",)):
+    """One row per wave: what was resident, and the time between tokens."""
+
+    rung: str
+    sequences: Annotated[int | None, Col("requests", "decoding together")]
+    longest: Annotated[float | None, Col("tokens", "in the longest sequence, mean over the gaps")] = None
+    total: Annotated[float | None, Col("tokens", "in all sequences together, mean over the gaps")] = None
+    gaps: Annotated[int | None, Col(doc="gaps between tokens that count")]
+    gap_p50_s: Annotated[float | None, Col("s", "median; NULL below ten gaps")] = None
+    gap_mean_s: Annotated[float | None, Col("s")] = None
+    gap_low_s: Annotated[float | None, Col("s", "shortest")] = None
+    gap_high_s: Annotated[float | None, Col("s", "longest")] = None
+
+
+SCHEMA = Schema((REQUESTS_TABLE, RungRow.TABLE, Construction.TABLE, StepRow.TABLE))
 # Prompts of a wave differ in length on purpose, a short one ends before a long one began, and how the context
 # came to be resident (prefilled, cached, filled by a connector) is not what is measured.
 _RESULTS = frozenset({"prompts", "concurrency", "cache"})
@@ -174,16 +174,15 @@ def _gap(session: Session, context: int) -> float:
 
 def step_row(
     rung: str, rows: Sequence[Mapping[str, Any]], arrivals: Mapping[str, Sequence[int]], settle: int
-) -> dict[str, Any]:
+) -> StepRow:
     """The row of one wave from the arrival times (ns) of its token events.
 
     A gap counts while every sequence decodes and after the first `settle` gaps of its own sequence.
     """
     prompts = {row["request_id"]: row["prompt_tokens"] or 0 for row in rows}
     streams = {name: times for name, times in arrivals.items() if times}
-    row: dict[str, Any] = {"rung": rung, "sequences": len(prompts)}
     if len(streams) < len(prompts):
-        return row | {"longest": None, "total": None, "gaps": 0}
+        return StepRow(rung=rung, sequences=len(prompts), gaps=0)
     begin = max(times[min(settle, len(times) - 1)] for times in streams.values())
     end = min(times[-1] for times in streams.values())
     gaps: list[float] = []
@@ -192,19 +191,12 @@ def step_row(
         inside = [i for i, (a, b) in enumerate(pairwise(times)) if a >= begin and b <= end]
         gaps += [(times[i + 1] - times[i]) / 1e9 for i in inside]
         held.append(prompts[name] + (order_free_sum(inside) / len(inside) + 1 if inside else 0))
-    return row | {"longest": max(held), "total": order_free_sum(held), **_gap_columns(gaps)}
-
-
-def _gap_columns(gaps: Sequence[float]) -> dict[str, Any]:
-    if not gaps:
-        return {"gaps": 0}
-    return {
-        "gaps": len(gaps),
-        "gap_p50_s": quantile(gaps, 0.5) if quantile_supported(0.5, len(gaps)) else None,
-        "gap_mean_s": order_free_sum(gaps) / len(gaps),
-        "gap_low_s": min(gaps),
-        "gap_high_s": max(gaps),
-    }
+    return StepRow(
+        rung=rung, sequences=len(prompts), longest=max(held), total=order_free_sum(held), gaps=len(gaps),
+        gap_p50_s=quantile(gaps, 0.5) if quantile_supported(0.5, len(gaps)) else None,
+        gap_mean_s=order_free_sum(gaps) / len(gaps) if gaps else None,
+        gap_low_s=min(gaps, default=None), gap_high_s=max(gaps, default=None),
+    )  # fmt: skip
 
 
 def verdict(session: Session, parameters: Parameters) -> dict[str, Any]:

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import Any
+from dataclasses import replace
+from typing import Annotated, Any
 
 from k3repro.client import open_target
 from k3repro.probes.detection_trial import Trial, flags, probes_on_trial, trials
 from k3repro.probes.serve_facts import serve_facts
-from k3repro.store import Artifact, Column, Header, Schema, Store, Table
+from k3repro.store import Artifact, Col, Header, Row, Rows, Schema, Store
 from k3repro.twin import DEFECTS
 from k3repro.units import failure_rate_bound
 
@@ -27,53 +28,50 @@ ENOUGH = 0.95
 ROUNDS = (20, 59, 93)
 """Trials after which a rate is looked at: the last two are what no miss and one miss take for `ENOUGH`."""
 
-CELLS = Table(
-    "cells",
-    (
-        Column("defect", "VARCHAR"),
-        Column("probe", "VARCHAR"),
-        Column("rate", "DOUBLE", doc="intensity, as the defect defines it"),
-        Column("n", "INT64", doc="trials, each with its own seed"),
-        Column("flagged", "INT64", doc="trials that raised a flag"),
-        Column("detection", "DOUBLE", doc="flagged / n"),
-        Column("low", "DOUBLE", doc="lower end of the 95 % interval of the share (Clopper-Pearson)"),
-        Column("high", "DOUBLE", doc="its upper end"),
-        Column("example", "VARCHAR", doc="what one of them said"),
-    ),
-    key=("defect", "probe", "rate"),
-    doc="Detection against intensity; below a rate that no trial flagged, none was run.",
-)
-CAUGHT = Table(
-    "caught",
-    (
-        Column("defect", "VARCHAR"),
-        Column("probe", "VARCHAR"),
-        Column(
-            "smallest_rate", "DOUBLE", doc="least rate shown to be caught in 95 % of trials; NULL: none was"
-        ),
-        Column("n", "INT64", doc="trials at that rate"),
-        Column("flagged", "INT64", doc="of them flagged"),
-        Column("at_least", "DOUBLE", doc="share caught at that rate, at 95 % confidence (one-sided)"),
-        Column("missed_rate", "DOUBLE", doc="the next lower rate that was tried; NULL: none was"),
-        Column("missed_n", "INT64", doc="trials at that rate"),
-        Column("missed_flagged", "INT64", doc="of them flagged"),
-    ),
-    key=("defect", "probe"),
-    doc="The smallest rate on the grid from which a probe catches a defect, and the rate below it.",
-)
-CLEAN = Table(
-    "clean",
-    (
-        Column("probe", "VARCHAR"),
-        Column("n", "INT64"),
-        Column("flagged", "INT64"),
-        Column("at_most", "DOUBLE", doc="share of false alarms, at 95 % confidence (one-sided)"),
-        Column("example", "VARCHAR"),
-    ),
-    key=("probe",),
-    doc="False alarms: the same probes against the twin without a defect.",
-)
-SCHEMA = Schema((CELLS, CAUGHT, CLEAN))
+
+class Detection(Row, table="cells", key=("defect", "probe", "rate"), nullable=True):
+    """Detection against intensity; below a rate that no trial flagged, none was run."""
+
+    defect: str
+    probe: str
+    rate: Annotated[float, Col(doc="intensity, as the defect defines it")]
+    n: Annotated[int, Col(doc="trials, each with its own seed")]
+    flagged: Annotated[int, Col(doc="trials that raised a flag")]
+    detection: Annotated[float, Col(doc="flagged / n")]
+    low: Annotated[float, Col(doc="lower end of the 95 % interval of the share (Clopper-Pearson)")]
+    high: Annotated[float, Col(doc="its upper end")]
+    example: Annotated[str | None, Col(doc="what one of them said")]
+
+
+class Caught(Row, table="caught", key=("defect", "probe")):
+    """The smallest rate on the grid from which a probe catches a defect, and the rate below it."""
+
+    defect: str
+    probe: str
+    smallest_rate: Annotated[
+        float | None, Col(doc="least rate shown to be caught in 95 % of trials; NULL: none was")
+    ] = None
+    n: Annotated[int | None, Col(doc="trials at that rate")] = None
+    flagged: Annotated[int | None, Col(doc="of them flagged")] = None
+    at_least: Annotated[
+        float | None, Col(doc="share caught at that rate, at 95 % confidence (one-sided)")
+    ] = None
+    missed_rate: Annotated[float | None, Col(doc="the next lower rate that was tried; NULL: none was")] = None
+    missed_n: Annotated[int | None, Col(doc="trials at that rate")] = None
+    missed_flagged: Annotated[int | None, Col(doc="of them flagged")] = None
+
+
+class FalseAlarms(Row, table="clean", key=("probe",)):
+    """False alarms: the same probes against the twin without a defect."""
+
+    probe: str
+    n: int | None
+    flagged: int | None
+    at_most: Annotated[float | None, Col(doc="share of false alarms, at 95 % confidence (one-sided)")]
+    example: str | None
+
+
+SCHEMA = Schema((Detection.TABLE, Caught.TABLE, FalseAlarms.TABLE))
 
 
 def detection_matrix(
@@ -131,22 +129,22 @@ def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {key: list(value) if isinstance(value, tuple) else value for key, value in parameters.items()}
 
 
-def _clean(platform: str, count: int, run_all: RunAll) -> list[dict[str, Any]]:
+def _clean(platform: str, count: int, run_all: RunAll) -> list[FalseAlarms]:
     rows = []
     for probe in probes_on_trial():
         found = run_all(Trial(probe, platform, "", 0.0, seed) for seed in range(count))
         bad = [reasons for reasons in found if reasons]
-        rows.append({
-            "probe": probe, "n": count, "flagged": len(bad),
-            "at_most": failure_rate_bound(count - len(bad), count),
-            "example": bad[0][0][:300] if bad else None,
-        })  # fmt: skip
+        rows.append(FalseAlarms(
+            probe=probe, n=count, flagged=len(bad),
+            at_most=failure_rate_bound(count - len(bad), count),
+            example=bad[0][0][:300] if bad else None,
+        ))  # fmt: skip
     return rows
 
 
 def _row_of(
     platform: str, defect: str, rates: Sequence[float], first: int, rounds: Sequence[int], run_all: RunAll
-) -> dict[str, list[dict[str, Any]]]:
+) -> Rows:
     """All probes against one defect, a rate at a time, so that many trials can run together."""
     results: Results = {}
 
@@ -214,35 +212,39 @@ def _extend(
         results.setdefault((trial.probe, trial.rate), []).append(reasons)
 
 
-def _cell(defect: str, probe: str, rate: float, found: Sequence[Sequence[str]]) -> dict[str, Any]:
+def _cell(defect: str, probe: str, rate: float, found: Sequence[Sequence[str]]) -> Detection:
     bad, count = [reasons for reasons in found if reasons], len(found)
-    return {
-        "defect": defect, "probe": probe, "rate": rate, "n": count, "flagged": len(bad),
-        "detection": len(bad) / count, "low": 1 - failure_rate_bound(len(bad), count, 0.975),
-        "high": failure_rate_bound(count - len(bad), count, 0.975),
-        "example": bad[0][0][:300] if bad else None,
-    }  # fmt: skip
+    return Detection(
+        defect=defect, probe=probe, rate=rate, n=count, flagged=len(bad),
+        detection=len(bad) / count, low=1 - failure_rate_bound(len(bad), count, 0.975),
+        high=failure_rate_bound(count - len(bad), count, 0.975),
+        example=bad[0][0][:300] if bad else None,
+    )  # fmt: skip
 
 
-def _caught(defect: str, probe: str, cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _caught(defect: str, probe: str, cells: Sequence[Detection]) -> Caught:
     """The least rate that is shown to be caught and above which none was missed twice."""
-    found = below = None
-    mine = (cell for cell in cells if cell["probe"] == probe)
-    for cell in sorted(mine, key=lambda cell: -cell["rate"]):
-        if cell["n"] - cell["flagged"] > 1:
+    found: Detection | None = None
+    below: Detection | None = None
+    mine = (cell for cell in cells if cell.probe == probe)
+    for cell in sorted(mine, key=lambda cell: -cell.rate):
+        if cell.n - cell.flagged > 1:
             below = below or cell
             break
-        if shown(cell["flagged"], cell["n"]):
+        if shown(cell.flagged, cell.n):
             found, below = cell, None
         else:
             below = below or cell
-    at, under = found or {}, (below or {}) if found else {}
-    return {
-        "defect": defect, "probe": probe, "smallest_rate": at.get("rate"), "n": at.get("n"),
-        "flagged": at.get("flagged"),
-        "at_least": 1 - failure_rate_bound(at["flagged"], at["n"]) if at else None,
-        "missed_rate": under.get("rate"), "missed_n": under.get("n"), "missed_flagged": under.get("flagged"),
-    }  # fmt: skip
+    if found is None:
+        return Caught(defect=defect, probe=probe)
+    at_least = 1 - failure_rate_bound(found.flagged, found.n)
+    caught = Caught(
+        defect=defect, probe=probe, smallest_rate=found.rate, n=found.n, flagged=found.flagged,
+        at_least=at_least,
+    )  # fmt: skip
+    if below is None:
+        return caught
+    return replace(caught, missed_rate=below.rate, missed_n=below.n, missed_flagged=below.flagged)
 
 
 def _sentence(defect: str, rows: Iterable[Mapping[str, Any]]) -> str:

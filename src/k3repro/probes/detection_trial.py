@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +12,7 @@ from k3repro.probes._run import judge, parameters_of
 from k3repro.probes._session import Session
 from k3repro.probes.interrupt import Interrupt
 from k3repro.probes.progress import Silent
+from k3repro.store import Rows, as_rows
 
 __all__ = ["KILLED_FIRST", "Trial", "flags", "probes_on_trial", "trials"]
 
@@ -39,11 +39,11 @@ class _Memory:
         """Rows committed so far."""
         return self._rows.get(table, [])
 
-    def commit(self, wave: str, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+    def commit(self, wave: str, tables: Rows) -> None:
         """Keep rows."""
         self.waves.append(wave)
         for name, rows in tables.items():
-            self._rows.setdefault(name, []).extend(map(dict, rows))
+            self._rows.setdefault(name, []).extend(map(dict, as_rows(rows)))
 
     def quarantine(self, reason: str) -> None:
         """A trial leaves nothing behind."""

@@ -4,49 +4,52 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from k3repro.errors import InputError
 from k3repro.probes.shapes import knee
 from k3repro.probes.slots import rates
-from k3repro.store import Artifact, Column, Schema, Table, derivation
+from k3repro.store import Artifact, Col, Row, Rows, Schema, derivation
 from k3repro.units import order_free_sum, student_t_quantile, variability_factor, variability_interval
 
-EFFECT_TABLE = Table(
-    "effect",
-    (
-        Column("concurrency", "INT64", unit="requests"),
-        Column("side_a", "VARCHAR"),
-        Column("side_b", "VARCHAR"),
-        Column("n_a", "INT64", doc="serves of side A"),
-        Column("n_b", "INT64", doc="serves of side B"),
-        Column("rate_a", "DOUBLE", unit="tokens/s", doc="mean over serves"),
-        Column("rate_b", "DOUBLE", unit="tokens/s", doc="mean over serves"),
-        Column("cv_a", "DOUBLE", doc="coefficient of variation between serves; NULL with one"),
-        Column("cv_b", "DOUBLE", doc="coefficient of variation between serves; NULL with one"),
-        Column("effect", "DOUBLE", doc="rate_b / rate_a - 1"),
-        Column(
-            "effect_low", "DOUBLE", doc="95 % interval over serves (Welch); NULL below three serves a side"
-        ),
-        Column(
-            "effect_high", "DOUBLE", doc="95 % interval over serves (Welch); NULL below three serves a side"
-        ),
-        Column("standing", "VARCHAR", doc="what may be said of it"),
-        Column("cv_ratio", "DOUBLE", doc="cv_b / cv_a; NULL below three serves a side or without spread"),
-        Column("cv_ratio_low", "DOUBLE", doc="95 % interval (Fisher's F, serves taken as normal)"),
-        Column("cv_ratio_high", "DOUBLE", doc="95 % interval (Fisher's F, serves taken as normal)"),
-        Column("cv_factor", "DOUBLE", doc="a ratio must exceed this at these n before it shows anything"),
-        Column("variability", "VARCHAR", doc="what may be said of the spread between serves"),
-    ),
-    key=("concurrency",),
-    doc="Output rate of both sides per concurrency, and the relative difference.",
-)
+
+class Effect(Row, table="effect", key=("concurrency",)):
+    """Output rate of both sides per concurrency, and the relative difference."""
+
+    concurrency: Annotated[int, Col("requests")]
+    side_a: str | None
+    side_b: str | None
+    n_a: Annotated[int | None, Col(doc="serves of side A")]
+    n_b: Annotated[int | None, Col(doc="serves of side B")]
+    rate_a: Annotated[float | None, Col("tokens/s", "mean over serves")]
+    rate_b: Annotated[float | None, Col("tokens/s", "mean over serves")]
+    cv_a: Annotated[float | None, Col(doc="coefficient of variation between serves; NULL with one")]
+    cv_b: Annotated[float | None, Col(doc="coefficient of variation between serves; NULL with one")]
+    effect: Annotated[float | None, Col(doc="rate_b / rate_a - 1")]
+    effect_low: Annotated[
+        float | None, Col(doc="95 % interval over serves (Welch); NULL below three serves a side")
+    ]
+    effect_high: Annotated[
+        float | None, Col(doc="95 % interval over serves (Welch); NULL below three serves a side")
+    ]
+    standing: Annotated[str | None, Col(doc="what may be said of it")]
+    cv_ratio: Annotated[
+        float | None, Col(doc="cv_b / cv_a; NULL below three serves a side or without spread")
+    ]
+    cv_ratio_low: Annotated[float | None, Col(doc="95 % interval (Fisher's F, serves taken as normal)")]
+    cv_ratio_high: Annotated[float | None, Col(doc="95 % interval (Fisher's F, serves taken as normal)")]
+    cv_factor: Annotated[
+        float | None, Col(doc="a ratio must exceed this at these n before it shows anything")
+    ]
+    variability: Annotated[str | None, Col(doc="what may be said of the spread between serves")]
+
+
 _FEWEST = 3
 _CONFIDENCE = 0.95
 
 
-@derivation(name="ablation-effect", schema=Schema((EFFECT_TABLE,)))
-def effect(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+@derivation(name="ablation-effect", schema=Schema((Effect.TABLE,)))
+def effect(inputs: Sequence[Artifact]) -> Rows:
     """B against A per concurrency; an interval from three serves a side on.
 
     Raises:
@@ -61,18 +64,18 @@ def effect(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str, Any
     return {"effect": rows}
 
 
-def _row(c: int, names: tuple[str, str], a: Sequence[float], b: Sequence[float]) -> dict[str, Any]:
+def _row(c: int, names: tuple[str, str], a: Sequence[float], b: Sequence[float]) -> Effect:
     low, high = _interval(a, b)
     if low is None or high is None:
         standing = f"within {min(len(a), len(b))} serve a side: no interval, no claim"
     else:
         standing = "differs" if low > 0 or high < 0 else "no difference shown"
-    return {
-        "concurrency": c, "side_a": names[0], "side_b": names[1], "n_a": len(a), "n_b": len(b),
-        "rate_a": _mean(a), "rate_b": _mean(b), "cv_a": _cv(a), "cv_b": _cv(b),
-        "effect": _mean(b) / _mean(a) - 1, "effect_low": low, "effect_high": high, "standing": standing,
+    return Effect(
+        concurrency=c, side_a=names[0], side_b=names[1], n_a=len(a), n_b=len(b),
+        rate_a=_mean(a), rate_b=_mean(b), cv_a=_cv(a), cv_b=_cv(b),
+        effect=_mean(b) / _mean(a) - 1, effect_low=low, effect_high=high, standing=standing,
         **spread_of(_cv(a), _cv(b), len(a), len(b)),
-    }  # fmt: skip
+    )  # fmt: skip
 
 
 def spread_of(cv_a: float | None, cv_b: float | None, n_a: int, n_b: int) -> dict[str, Any]:
@@ -128,29 +131,25 @@ def _interval(a: Sequence[float], b: Sequence[float]) -> tuple[float | None, flo
     return (difference - half) / _mean(a), (difference + half) / _mean(a)
 
 
-SLOTS_TABLE = Table(
-    "slots",
-    (
-        Column("concurrency", "INT64", unit="requests"),
-        Column("low_target", "VARCHAR"),
-        Column("high_target", "VARCHAR"),
-        Column("low_max_num_seqs", "INT64", doc="NULL: not known"),
-        Column("high_max_num_seqs", "INT64", doc="NULL: not known"),
-        Column("low_rate", "DOUBLE", unit="tokens/s"),
-        Column("high_rate", "DOUBLE", unit="tokens/s"),
-        Column("low_gain", "DOUBLE", doc="over the rung before; NULL at the first"),
-        Column("high_gain", "DOUBLE", doc="over the rung before; NULL at the first"),
-        Column("low_knee", "INT64", unit="requests", doc="NULL: none within the ladder"),
-        Column("high_knee", "INT64", unit="requests", doc="NULL: none within the ladder"),
-        Column("standing", "VARCHAR"),
-    ),
-    key=("concurrency",),
-    doc="One pool at two slot ceilings: rates, gains per step, where the knee went (publication, Table 4).",
-)
+class SlotsEffect(Row, table="slots", key=("concurrency",)):
+    """One pool at two slot ceilings: rates, gains per step, where the knee went (publication, Table 4)."""
+
+    concurrency: Annotated[int, Col("requests")]
+    low_target: str | None
+    high_target: str | None
+    low_max_num_seqs: Annotated[int | None, Col(doc="NULL: not known")]
+    high_max_num_seqs: Annotated[int | None, Col(doc="NULL: not known")]
+    low_rate: Annotated[float | None, Col("tokens/s")]
+    high_rate: Annotated[float | None, Col("tokens/s")]
+    low_gain: Annotated[float | None, Col(doc="over the rung before; NULL at the first")]
+    high_gain: Annotated[float | None, Col(doc="over the rung before; NULL at the first")]
+    low_knee: Annotated[int | None, Col("requests", "NULL: none within the ladder")]
+    high_knee: Annotated[int | None, Col("requests", "NULL: none within the ladder")]
+    standing: str | None
 
 
-@derivation(name="slots-effect", schema=Schema((SLOTS_TABLE,)))
-def slot_effect(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+@derivation(name="slots-effect", schema=Schema((SlotsEffect.TABLE,)))
+def slot_effect(inputs: Sequence[Artifact]) -> Rows:
     """The two sides beside each other, the lower ceiling first.
 
     Raises:
@@ -166,7 +165,7 @@ def slot_effect(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str
         if knees[0] is not None and knees[0] != knees[1]
         else "the knee did not move"
     )
-    common = {
+    common: dict[str, Any] = {
         "low_target": low.subject, "high_target": high.subject,
         "low_max_num_seqs": low.parameters["max_num_seqs"] or None,
         "high_max_num_seqs": high.parameters["max_num_seqs"] or None,
@@ -175,16 +174,12 @@ def slot_effect(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str
     shared = sorted(set(a) & set(b))
     before: list[int | None] = [None, *shared]
     rows = [
-        common
-        | {
-            "concurrency": c,
-            "low_rate": a[c],
-            "high_rate": b[c],
-            "low_gain": _gain(a, p, c),
-            "high_gain": _gain(b, p, c),
-        }
+        SlotsEffect(
+            concurrency=c, low_rate=a[c], high_rate=b[c], low_gain=_gain(a, p, c), high_gain=_gain(b, p, c),
+            **common,
+        )
         for p, c in zip(before, shared, strict=False)
-    ]
+    ]  # fmt: skip
     return {"slots": rows}
 
 

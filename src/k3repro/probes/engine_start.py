@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from k3repro.capacity import Engine, block_law, check_startup, parse_version
 from k3repro.client import open_target
@@ -11,42 +11,38 @@ from k3repro.errors import InputError
 from k3repro.probes._run import serve_facts
 from k3repro.serve.lines import parse_kv_lines
 from k3repro.spec import Model, model_from
-from k3repro.store import Artifact, Column, Header, Schema, Store, Table, derivation
+from k3repro.store import Artifact, Col, Header, Row, Rows, Schema, Store, derivation
 
-LINES_TABLE = Table(
-    "lines",
-    (Column("position", "INT64"), Column("line", "VARCHAR", doc="a fact line of the start-up log")),
-    key=("position",),
-    doc="Recognised lines of the engine's start-up log, each once.",
-)
-POOLS_TABLE = Table(
-    "pools",
-    (
-        Column("pool", "INT64"),
-        Column("device", "VARCHAR", doc="as the line names it"),
-        Column("tokens", "INT64", unit="tokens", doc="as printed"),
-        Column("max_model_len", "INT64", unit="tokens"),
-        Column("concurrency", "DOUBLE", doc="requests of max_model_len, as printed"),
-    ),
-    key=("pool",),
-    doc="The KV line of each pool.",
-)
-LAW_TABLE = Table(
-    "law",
-    (
-        Column("pool", "INT64"),
-        Column("block_tokens", "INT64", unit="tokens", doc="of the attention group, by the law"),
-        Column("pool_blocks", "INT64", unit="blocks", doc="by the law, of the pool that was asked for"),
-        Column("printed_tokens", "INT64", unit="tokens"),
-        Column("predicted_tokens", "INT64", unit="tokens"),
-        Column("printed_concurrency", "DOUBLE"),
-        Column("predicted_concurrency", "DOUBLE"),
-        Column("same", "BOOL", doc="the law prints exactly these numbers for this pool"),
-        Column("reasons", "VARCHAR[]"),
-    ),
-    key=("pool",),
-    doc="The block law beside the engine's own numbers.",
-)
+
+class StartLine(Row, table="lines", key=("position",)):
+    """Recognised lines of the engine's start-up log, each once."""
+
+    position: int
+    line: Annotated[str | None, Col(doc="a fact line of the start-up log")]
+
+
+class StartPool(Row, table="pools", key=("pool",)):
+    """The KV line of each pool."""
+
+    pool: int
+    device: Annotated[str | None, Col(doc="as the line names it")]
+    tokens: Annotated[int | None, Col("tokens", "as printed")]
+    max_model_len: Annotated[int | None, Col("tokens")]
+    concurrency: Annotated[float | None, Col(doc="requests of max_model_len, as printed")]
+
+
+class StartupLaw(Row, table="law", key=("pool",)):
+    """The block law beside the engine's own numbers."""
+
+    pool: int
+    block_tokens: Annotated[int | None, Col("tokens", "of the attention group, by the law")]
+    pool_blocks: Annotated[int | None, Col("blocks", "by the law, of the pool that was asked for")]
+    printed_tokens: Annotated[int | None, Col("tokens")]
+    predicted_tokens: Annotated[int | None, Col("tokens")]
+    printed_concurrency: float | None
+    predicted_concurrency: float | None
+    same: Annotated[bool | None, Col(doc="the law prints exactly these numbers for this pool")]
+    reasons: list[str] | None
 
 
 def seal_start(
@@ -81,21 +77,21 @@ def seal_start(
         "engine-start", subject, "bring-up", f"{__name__}:seal_start",
         parameters={"config": dict(config), "launch": dict(launch)}, serve=serve, clock=clock,
     )  # fmt: skip
-    with store.begin(header, Schema((LINES_TABLE, POOLS_TABLE))) as run:
-        rows = [{"position": index, "line": line} for index, line in enumerate(lines)]
+    with store.begin(header, Schema((StartLine.TABLE, StartPool.TABLE))) as run:
+        rows = [StartLine(position=index, line=line) for index, line in enumerate(lines)]
         found = [
-            {
-                "pool": index, "device": pool.device, "tokens": pool.tokens,
-                "max_model_len": pool.max_model_len, "concurrency": pool.concurrency,
-            }
+            StartPool(
+                pool=index, device=pool.device, tokens=pool.tokens,
+                max_model_len=pool.max_model_len, concurrency=pool.concurrency,
+            )
             for index, pool in enumerate(pools)
         ]  # fmt: skip
         run.commit("start", {"lines": rows, "pools": found})
         return run.seal({"ok": True, "reasons": []})
 
 
-@derivation(name="startup-law", schema=Schema((LAW_TABLE,)))
-def startup_law(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+@derivation(name="startup-law", schema=Schema((StartupLaw.TABLE,)))
+def startup_law(inputs: Sequence[Artifact]) -> Rows:
     """The block law's prediction of the KV line of a sealed engine start.
 
     Raises:
@@ -112,13 +108,13 @@ def startup_law(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str
             law, tokens=pool["tokens"], max_model_len=pool["max_model_len"],
             concurrency=pool["concurrency"], kv_bytes=launch["pool_bytes"],
         )  # fmt: skip
-        rows.append({
-            "pool": pool["pool"], "block_tokens": law.block_tokens,
-            "pool_blocks": law.pool_blocks(launch["pool_bytes"]), "printed_tokens": check.printed_tokens,
-            "predicted_tokens": check.predicted_tokens, "printed_concurrency": check.printed_concurrency,
-            "predicted_concurrency": check.predicted_concurrency, "same": check.agrees,
-            "reasons": list(check.reasons),
-        })  # fmt: skip
+        rows.append(StartupLaw(
+            pool=pool["pool"], block_tokens=law.block_tokens,
+            pool_blocks=law.pool_blocks(launch["pool_bytes"]), printed_tokens=check.printed_tokens,
+            predicted_tokens=check.predicted_tokens, printed_concurrency=check.printed_concurrency,
+            predicted_concurrency=check.predicted_concurrency, same=check.agrees,
+            reasons=list(check.reasons),
+        ))  # fmt: skip
     return {"law": rows}
 
 

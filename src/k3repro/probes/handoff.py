@@ -8,7 +8,7 @@ of a transfer says nothing about a fabric.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from k3repro.client import REQUESTS_TABLE, Request, RequestRecord, open_target
 from k3repro.errors import UsageError
@@ -17,26 +17,26 @@ from k3repro.probes._sequences import Answer
 from k3repro.probes._session import Session, plain_prompt
 from k3repro.probes.plan import Rung
 from k3repro.probes.serve_facts import vouch
-from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
-from k3repro.store import Column, Schema, Table
+from k3repro.probes.tables import Construction, RungRow
+from k3repro.store import Col, Row, Rows, Schema
 
 NAME = "hand-off"
 PERFORMANCE = False
 EXAMPLES = ("--target http://decode:8000 --prefill http://prefill:8000 --isl 1K,64K",)
-TRANSFERS_TABLE = Table(
-    "transfers",
-    (
-        Column("rung", "VARCHAR"),
-        Column("prompt_tokens", "INT64", unit="tokens", doc="as the engine counted them"),
-        Column("transfers", "INT64"),
-        Column("bytes", "INT64", unit="bytes", doc="of the one request, on one rank"),
-        Column("descriptors", "INT64", doc="pieces the connector moved; NULL where it does not say"),
-        Column("failed", "INT64"),
-    ),
-    key=("rung",),
-    doc="One row per request: the connector's counters before and after.",
-)
-SCHEMA = Schema((REQUESTS_TABLE, RUNGS_TABLE, CONSTRUCTION_TABLE, TRANSFERS_TABLE))
+
+
+class Transfer(Row, table="transfers", key=("rung",)):
+    """One row per request: the connector's counters before and after."""
+
+    rung: str
+    prompt_tokens: Annotated[int | None, Col("tokens", "as the engine counted them")]
+    transfers: int | None
+    bytes: Annotated[int | None, Col("bytes", "of the one request, on one rank")]
+    descriptors: Annotated[int | None, Col(doc="pieces the connector moved; NULL where it does not say")]
+    failed: int | None
+
+
+SCHEMA = Schema((REQUESTS_TABLE, RungRow.TABLE, Construction.TABLE, Transfer.TABLE))
 _PATIENCE_S = 600.0
 
 
@@ -97,14 +97,14 @@ def _hand_over(session: Session, rung: Rung, prefill: Any) -> None:
         on_record(record)
         return [record]
 
-    def rows(records: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    def rows(records: list[dict[str, Any]]) -> Rows:
         expected = None if before.transfers is None else before.transfers + 1
         delta = target.run(read_counters, at_least=expected).since(before)
         counted = records[0]["prompt_tokens"] if records else None
-        return {"transfers": [{
-            "rung": rung.name, "prompt_tokens": counted, "transfers": delta.transfers, "bytes": delta.bytes,
-            "descriptors": delta.descriptors, "failed": delta.failed,
-        }]}  # fmt: skip
+        return {"transfers": [Transfer(
+            rung=rung.name, prompt_tokens=counted, transfers=delta.transfers, bytes=delta.bytes,
+            descriptors=delta.descriptors, failed=delta.failed,
+        )]}  # fmt: skip
 
     with sending(session, send):
         session.rung(rung, [request], extra=rows)

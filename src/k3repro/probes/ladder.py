@@ -13,16 +13,16 @@ from typing import Any
 
 from k3repro.client import REQUESTS_TABLE
 from k3repro.errors import UsageError
-from k3repro.probes._session import Rows, Session
+from k3repro.probes._session import Session
 from k3repro.probes.plan import LATER, Rung
-from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
-from k3repro.store import Schema, Table
+from k3repro.probes.tables import Construction, RungRow
+from k3repro.store import Rows, Schema, Table
 from k3repro.units import thousands
 from k3repro.workload import Corpus, OpenLoop, Workload, parse_lengths, read_corpus
 
 __all__ = ["SCHEMA", "Length", "Load", "Steps", "by_load", "climb", "climbing", "rates", "schema_with"]
 
-SCHEMA = Schema((REQUESTS_TABLE, RUNGS_TABLE, CONSTRUCTION_TABLE))
+SCHEMA = Schema((REQUESTS_TABLE, RungRow.TABLE, Construction.TABLE))
 Length = int | str
 """Tokens: a number, or a distribution as `k3repro.workload.parse_lengths` reads it."""
 MOST_ARRIVALS = 100_000

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 from k3repro.client import REQUESTS_TABLE, Request, TwinAddress, parse_target
 from k3repro.errors import UsageError
@@ -19,8 +19,8 @@ from k3repro.probes.needles import FORMS, HIT, MOST_NEEDLES, Asked, Needle, Scor
 from k3repro.probes.plan import LATER, Rung
 from k3repro.probes.prompts import GENERATOR, REPEATED, filler, insert, repeated, tag
 from k3repro.probes.signature import signature
-from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
-from k3repro.store import Column, Schema, Table
+from k3repro.probes.tables import Construction, RungRow
+from k3repro.store import Col, Row, Rows, Schema
 from k3repro.units import failure_rate_bound, format_decimal, requests_for_rate, thousands
 
 NAME = "needle-gate"
@@ -37,33 +37,31 @@ HELP = {
 # Of the detection matrix: small enough for thousands of trials, with requests in flight together.
 TRIAL = {"context": 1000}
 
-NEEDLES_TABLE = Table(
-    "needles",
-    (
-        Column("request_id", "VARCHAR"),
-        Column("wave", "VARCHAR", doc="rung"),
-        Column("concurrency", "INT64", unit="requests"),
-        Column("needle_key", "VARCHAR", doc="what was asked for"),
-        Column("code", "VARCHAR", doc="the exact token expected"),
-        Column("depth", "DOUBLE", doc="place in the haystack, 0 start to 1 end"),
-        Column("reply", "VARCHAR", doc="what came back, cut at 200 characters"),
-        Column("outcome", "VARCHAR", doc="hit, miss, leak, foreign, capped, failed, echo"),
-        Column("eaten_by", "VARCHAR", doc="what ate the token cap of a capped reply; empty otherwise"),
-    ),
-    doc="One row per needle: what was hidden, what was asked, what came back.",
-)
-LEAKS_TABLE = Table(
-    "leaks",
-    (
-        Column("asker", "VARCHAR", doc="request whose reply carried the code"),
-        Column("owner", "VARCHAR", doc="request the code belongs to"),
-        Column("code", "VARCHAR"),
-        Column("timing", "VARCHAR", doc="the owner was concurrent, finished or later"),
-    ),
-    key=("asker", "owner"),
-    doc="Contamination matrix in long form: whose needle leaked where. No row, no leak.",
-)
-SCHEMA = Schema((REQUESTS_TABLE, RUNGS_TABLE, CONSTRUCTION_TABLE, NEEDLES_TABLE, LEAKS_TABLE))
+
+class NeedleRow(Row, table="needles", key=("request_id",)):
+    """One row per needle: what was hidden, what was asked, what came back."""
+
+    request_id: str
+    wave: Annotated[str | None, Col(doc="rung")]
+    concurrency: Annotated[int | None, Col("requests")]
+    needle_key: Annotated[str | None, Col(doc="what was asked for")]
+    code: Annotated[str | None, Col(doc="the exact token expected")]
+    depth: Annotated[float | None, Col(doc="place in the haystack, 0 start to 1 end")]
+    reply: Annotated[str | None, Col(doc="what came back, cut at 200 characters")]
+    outcome: Annotated[str | None, Col(doc="hit, miss, leak, foreign, capped, failed, echo")]
+    eaten_by: Annotated[str | None, Col(doc="what ate the token cap of a capped reply; empty otherwise")]
+
+
+class LeakRow(Row, table="leaks", key=("asker", "owner")):
+    """Contamination matrix in long form: whose needle leaked where. No row, no leak."""
+
+    asker: Annotated[str, Col(doc="request whose reply carried the code")]
+    owner: Annotated[str, Col(doc="request the code belongs to")]
+    code: str | None
+    timing: Annotated[str | None, Col(doc="the owner was concurrent, finished or later")]
+
+
+SCHEMA = Schema((REQUESTS_TABLE, RungRow.TABLE, Construction.TABLE, NeedleRow.TABLE, LeakRow.TABLE))
 EXPERIMENTS = ("", "repetitive-filler")
 DEPTHS = (0.5, 0.1, 0.9, 0.3, 0.7)
 
@@ -175,7 +173,7 @@ def _wave(session: Session, rung: Rung, hidden: Sequence[Needle], haystack: Hays
     })  # fmt: skip
     requests = [Request(name, prompt, cap, ignore_eos=False) for name, prompt in prompts.items()]
 
-    def scored(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    def scored(rows: list[dict[str, Any]]) -> Rows:
         earlier = list(_asked(session))
         asked = [_ask(row, by_id[row["request_id"]]) for row in rows]
         scores = score([*earlier, *asked])[len(earlier) :]
@@ -209,18 +207,18 @@ def _rows(
     scores: Sequence[Score],
     depths: Mapping[str, float],
     counted: Mapping[str, int | None],
-) -> dict[str, list[dict[str, Any]]]:
+) -> Rows:
     found = [
-        {
-            "request_id": entry.request_id, "wave": rung.name, "concurrency": rung.concurrency,
-            "needle_key": entry.needle.key, "code": entry.needle.code, "depth": depths[entry.request_id],
-            "reply": entry.text[:200], "outcome": result.outcome,
-            "eaten_by": preamble(entry.text, counted[entry.request_id]) if result.outcome == "capped" else "",
-        }
+        NeedleRow(
+            request_id=entry.request_id, wave=rung.name, concurrency=rung.concurrency,
+            needle_key=entry.needle.key, code=entry.needle.code, depth=depths[entry.request_id],
+            reply=entry.text[:200], outcome=result.outcome,
+            eaten_by=preamble(entry.text, counted[entry.request_id]) if result.outcome == "capped" else "",
+        )
         for entry, result in zip(asked, scores, strict=True)
     ]  # fmt: skip
     leaks = [
-        {"asker": leak.asker, "owner": leak.owner, "code": leak.code, "timing": leak.timing}
+        LeakRow(asker=leak.asker, owner=leak.owner, code=leak.code, timing=leak.timing)
         for result in scores
         for leak in result.leaks
     ]

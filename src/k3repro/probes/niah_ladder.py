@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 from k3repro.client import REQUESTS_TABLE, Request
 from k3repro.errors import UsageError
@@ -18,8 +18,8 @@ from k3repro.probes._session import Session
 from k3repro.probes.needle_gate import EXPERIMENTS, Haystack, check_form, explain
 from k3repro.probes.needles import HIT, Asked, Needle, needles, preamble, score
 from k3repro.probes.plan import LATER, Rung
-from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
-from k3repro.store import Column, Schema, Table
+from k3repro.probes.tables import Construction, RungRow
+from k3repro.store import Col, Row, Schema
 from k3repro.units import failure_rate_bound
 
 NAME = "niah-ladder"
@@ -33,26 +33,26 @@ HELP = {
 # Of the detection matrix: small enough for thousands of trials, with requests in flight together.
 TRIAL = {"context": (1500, 2500), "sweep_context": (1500,), "repeats": 4}
 
-RECALL_TABLE = Table(
-    "recall",
-    (
-        Column("request_id", "VARCHAR"),
-        Column("rung", "VARCHAR"),
-        Column("part", "VARCHAR", doc="ladder or sweep"),
-        Column("context", "INT64", unit="tokens", doc="prompt and token cap together"),
-        Column("depth", "DOUBLE", doc="place in the haystack, 0 start to 1 end"),
-        Column("code", "VARCHAR", doc="the exact token expected"),
-        Column("outcome", "VARCHAR", doc="hit, miss, leak, foreign, capped, failed, echo"),
-        Column("eaten_by", "VARCHAR", doc="what ate the token cap of a capped reply; empty otherwise"),
-        Column("natural_stop", "BOOL", doc="the reply ended by itself inside the cap"),
-        Column("prompt_tokens", "INT64", unit="tokens", doc="as the server counted"),
-        Column("ttft_s", "DOUBLE", unit="s"),
-        Column("e2e_s", "DOUBLE", unit="s"),
-        Column("reply", "VARCHAR", doc="what came back, cut at 200 characters"),
-    ),
-    doc="One row per needle of the ladder and of the depth sweep.",
-)
-SCHEMA = Schema((REQUESTS_TABLE, RUNGS_TABLE, CONSTRUCTION_TABLE, RECALL_TABLE))
+
+class Recall(Row, table="recall", key=("request_id",)):
+    """One row per needle of the ladder and of the depth sweep."""
+
+    request_id: str
+    rung: str | None
+    part: Annotated[str | None, Col(doc="ladder or sweep")]
+    context: Annotated[int | None, Col("tokens", "prompt and token cap together")]
+    depth: Annotated[float | None, Col(doc="place in the haystack, 0 start to 1 end")]
+    code: Annotated[str | None, Col(doc="the exact token expected")]
+    outcome: Annotated[str | None, Col(doc="hit, miss, leak, foreign, capped, failed, echo")]
+    eaten_by: Annotated[str | None, Col(doc="what ate the token cap of a capped reply; empty otherwise")]
+    natural_stop: Annotated[bool | None, Col(doc="the reply ended by itself inside the cap")]
+    prompt_tokens: Annotated[int | None, Col("tokens", "as the server counted")]
+    ttft_s: Annotated[float | None, Col("s")]
+    e2e_s: Annotated[float | None, Col("s")]
+    reply: Annotated[str | None, Col(doc="what came back, cut at 200 characters")]
+
+
+SCHEMA = Schema((REQUESTS_TABLE, RungRow.TABLE, Construction.TABLE, Recall.TABLE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def _ask(session: Session, step: _Step, needle: Needle, haystack: Haystack) -> N
     session.rung(rung, [request], extra=lambda rows: {"recall": [_row(step, needle, rows[0])]})
 
 
-def _row(step: _Step, needle: Needle, row: Mapping[str, Any]) -> dict[str, Any]:
+def _row(step: _Step, needle: Needle, row: Mapping[str, Any]) -> Recall:
     capped = row["finish_reason"] == "length"
     done = row["outcome"] == "completed"
     asked = Asked(
@@ -160,14 +160,14 @@ def _row(step: _Step, needle: Needle, row: Mapping[str, Any]) -> dict[str, Any]:
     )
     outcome = score([asked])[0].outcome
     first = row["first_token_ns"]
-    return {
-        "request_id": row["request_id"], "rung": step.rung.name, "part": step.part, "context": step.context,
-        "depth": step.depth, "code": needle.code, "outcome": outcome,
-        "eaten_by": preamble(row["text"] or "", row["completion_tokens"]) if outcome == "capped" else "",
-        "natural_stop": done and row["finish_reason"] == "stop", "prompt_tokens": row["prompt_tokens"],
-        "ttft_s": None if first is None else (first - row["sent_ns"]) / 1e9,
-        "e2e_s": (row["done_ns"] - row["sent_ns"]) / 1e9, "reply": (row["text"] or "")[:200],
-    }  # fmt: skip
+    return Recall(
+        request_id=row["request_id"], rung=step.rung.name, part=step.part, context=step.context,
+        depth=step.depth, code=needle.code, outcome=outcome,
+        eaten_by=preamble(row["text"] or "", row["completion_tokens"]) if outcome == "capped" else "",
+        natural_stop=done and row["finish_reason"] == "stop", prompt_tokens=row["prompt_tokens"],
+        ttft_s=None if first is None else (first - row["sent_ns"]) / 1e9,
+        e2e_s=(row["done_ns"] - row["sent_ns"]) / 1e9, reply=(row["text"] or "")[:200],
+    )  # fmt: skip
 
 
 def verdict(session: Session, parameters: Parameters) -> dict[str, Any]:

@@ -7,14 +7,14 @@ stops growing; beyond it only waiting grows, which the first-token times show.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from k3repro.errors import UsageError
 from k3repro.probes._session import Session
 from k3repro.probes.ladder import Extra, Steps, climbing, schema_with
 from k3repro.probes.plan import Rung
 from k3repro.probes.shapes import Shape, knee, parse_shape
-from k3repro.store import Column, Table
+from k3repro.store import Col, Row
 from k3repro.units import failure_rate_bound, quantile, quantile_supported
 
 NAME = "saturation"
@@ -26,26 +26,24 @@ HELP = {
 }
 # Of the detection matrix: small enough for thousands of trials, with requests in flight together.
 TRIAL = {"shape": ("1024/32",), "users": (1, 16, 64)}
-POINTS_TABLE = Table(
-    "points",
-    (
-        Column("rung", "VARCHAR"),
-        Column("shape", "VARCHAR", doc="input/output tokens"),
-        Column("users", "INT64", unit="requests", doc="in flight at once"),
-        Column("n_requests", "INT64", unit="requests", doc="completed"),
-        Column("n_sent", "INT64", unit="requests"),
-        Column("n_http_ok", "INT64", unit="requests", doc="answered with status 200"),
-        Column(
-            "n_valid", "INT64", unit="requests", doc="whole: every event parsed, an end, the tokens asked for"
-        ),
-        Column("failure_bound", "DOUBLE", doc="95 % upper bound of the share that is not whole"),
-        Column("output_tokens_per_s", "DOUBLE", unit="tokens/s"),
-        Column("ttft_p50_s", "DOUBLE", unit="s", doc="NULL where fewer than ten requests stand behind it"),
-    ),
-    key=("rung",),
-    doc="One row per rung of a saturation ladder.",
-)
-SCHEMA = schema_with(POINTS_TABLE)
+
+
+class Point(Row, table="points", key=("rung",)):
+    """One row per rung of a saturation ladder."""
+
+    rung: str
+    shape: Annotated[str | None, Col(doc="input/output tokens")]
+    users: Annotated[int | None, Col("requests", "in flight at once")]
+    n_requests: Annotated[int | None, Col("requests", "completed")]
+    n_sent: Annotated[int | None, Col("requests")]
+    n_http_ok: Annotated[int | None, Col("requests", "answered with status 200")]
+    n_valid: Annotated[int | None, Col("requests", "whole: every event parsed, an end, the tokens asked for")]
+    failure_bound: Annotated[float | None, Col(doc="95 % upper bound of the share that is not whole")]
+    output_tokens_per_s: Annotated[float | None, Col("tokens/s")]
+    ttft_p50_s: Annotated[float | None, Col("s", "NULL where fewer than ten requests stand behind it")]
+
+
+SCHEMA = schema_with(Point.TABLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +83,18 @@ def _points(parameters: Parameters) -> Extra:
     return lambda rung, rows: {"points": [_point(shapes[rung.name], rung, rows)]}
 
 
-def _point(shape: Shape, rung: Rung, rows: list[dict[str, Any]]) -> dict[str, Any]:
+def _point(shape: Shape, rung: Rung, rows: list[dict[str, Any]]) -> Point:
     done = [row for row in rows if row["outcome"] == "completed"]
     waits = [(row["first_token_ns"] - row["sent_ns"]) / 1e9 for row in done if row["first_token_ns"]]
     wall = (max(row["done_ns"] for row in rows) - min(row["sent_ns"] for row in rows)) / 1e9
     tokens = sum(row["completion_tokens"] or 0 for row in done)
-    return {
-        "rung": rung.name, "shape": shape.name, "users": rung.concurrency, "n_requests": len(done),
-        "n_sent": len(rows), "n_http_ok": sum(row["http_status"] == 200 for row in rows),
-        "n_valid": len(done), "failure_bound": failure_rate_bound(len(done), len(rows)),
-        "output_tokens_per_s": tokens / wall if wall else None,
-        "ttft_p50_s": quantile(waits, 0.5) if quantile_supported(0.5, len(waits)) else None,
-    }  # fmt: skip
+    return Point(
+        rung=rung.name, shape=shape.name, users=rung.concurrency, n_requests=len(done),
+        n_sent=len(rows), n_http_ok=sum(row["http_status"] == 200 for row in rows),
+        n_valid=len(done), failure_bound=failure_rate_bound(len(done), len(rows)),
+        output_tokens_per_s=tokens / wall if wall else None,
+        ttft_p50_s=quantile(waits, 0.5) if quantile_supported(0.5, len(waits)) else None,
+    )  # fmt: skip
 
 
 def _knees(session: Session) -> dict[str, Any]:

@@ -18,13 +18,13 @@ from typing import Any
 from k3repro.client import REQUESTS_TABLE, Request, RequestRecord, open_target
 from k3repro.errors import UsageError
 from k3repro.probes._handoff import Counters, mirrored, read_counters, sending, tokenize, two_legs
-from k3repro.probes._judgement import SEQUENCES_TABLE, TRANSFERS_TABLE, Limits, findings, judge_rows, numbers
+from k3repro.probes._judgement import AnswerRow, Limits, Transferred, findings, judge_rows, numbers
 from k3repro.probes._sequences import Answer, ask_wave, digest
 from k3repro.probes._session import Session, plain_prompt
 from k3repro.probes.plan import Rung
 from k3repro.probes.serve_facts import vouch
-from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
-from k3repro.store import Schema
+from k3repro.probes.tables import Construction, RungRow
+from k3repro.store import Rows, Schema
 
 NAME = "self-consistency"
 PERFORMANCE = False
@@ -47,7 +47,7 @@ HELP = {
 # Of the detection matrix: small enough for thousands of trials, with requests in flight together.
 TRIAL = {"isl": 64, "osl": 16, "prompts": 4, "concurrency": (2, 4)}
 _PATIENCE_S = 120.0  # an engine busy with a wave may take long to show its counters
-SCHEMA = Schema((REQUESTS_TABLE, RUNGS_TABLE, CONSTRUCTION_TABLE, SEQUENCES_TABLE, TRANSFERS_TABLE))
+SCHEMA = Schema((REQUESTS_TABLE, RungRow.TABLE, Construction.TABLE, AnswerRow.TABLE, Transferred.TABLE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def _wave(session: Session, rung: Rung, parameters: Parameters, others: Mapping[
             before["decode"] = others["decode"].run(read_counters)
         return sender(*arguments, **options)
 
-    def rows(records: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    def rows(records: list[dict[str, Any]]) -> Rows:
         done = [row["request_id"] for row in records if row["outcome"] == "completed"]
         prompts = {request.request_id: request.prompt for request in requests}
         said = [(name, digest(prompts[name]), answers[name]) for name in done if name in answers]
@@ -201,17 +201,17 @@ def _requests(session: Session, rung: Rung) -> list[Request]:
 def _transfers(
     rung: Rung, records: Sequence[Mapping[str, Any]], parameters: Parameters, others: Mapping[str, Any],
     before: Mapping[str, Counters],
-) -> list[dict[str, Any]]:  # fmt: skip
+) -> list[Transferred]:  # fmt: skip
     if "decode" not in others or rung.name == "direct":
         return []
     earlier = before["decode"]
     expected = None if earlier.transfers is None else earlier.transfers + rung.requests
     delta = others["decode"].run(read_counters, at_least=expected).since(earlier)
     return [
-        {
-            "wave": rung.name, "requests": rung.requests, "transfers": delta.transfers, "bytes": delta.bytes,
-            "failed": delta.failed, "expected_bytes": _expected(records, parameters),
-        }
+        Transferred(
+            wave=rung.name, requests=rung.requests, transfers=delta.transfers, bytes=delta.bytes,
+            failed=delta.failed, expected_bytes=_expected(records, parameters),
+        )
     ]  # fmt: skip
 
 

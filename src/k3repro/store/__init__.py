@@ -11,7 +11,7 @@ from k3repro.store._ledger import Entry, Ledger
 from k3repro.store._moved import current_producer
 from k3repro.store._reads import cell_key, reads_of
 from k3repro.store._redact import Redactor, looks_secret
-from k3repro.store._rows import Col, Row
+from k3repro.store._rows import Col, Row, as_rows
 from k3repro.store._run import Run
 from k3repro.store._schema import Column, Header, Schema, Table
 from k3repro.store._signing import SIGNERS, Signed, read_signed, sign_heads
@@ -51,6 +51,7 @@ __all__ = [
     "UntrustedArtifact",
     "UntrustedCatalog",
     "Withdrawal",
+    "as_rows",
     "cell_key",
     "code_closure",
     "code_hash",

@@ -41,7 +41,8 @@ class Row:
     the columns in order.
 
     `bool`, `int`, `float`, `str`, `datetime` and lists of them are columns without NULL; with `| None` they
-    may be NULL. The docstring's first line is the table's description.
+    may be NULL. `nullable=True`: the table allows NULL in every column, though a field without `| None` is
+    always filled. The docstring's first line is the table's description.
 
     Raises:
         InputError: a field of another type, or a key that is no column.
@@ -49,11 +50,11 @@ class Row:
 
     TABLE: ClassVar[Table]
 
-    def __init_subclass__(cls, *, table: str, key: Sequence[str]) -> None:
+    def __init_subclass__(cls, *, table: str, key: Sequence[str], nullable: bool = False) -> None:
         super().__init_subclass__()
         dataclass(frozen=True, kw_only=True)(cls)
         about = (cls.__doc__ or "").strip().splitlines()[0]
-        cls.TABLE = Table(table, tuple(_columns(cls)), key=tuple(key), doc=about)
+        cls.TABLE = Table(table, tuple(_columns(cls, nullable)), key=tuple(key), doc=about)
 
     def as_row(self) -> dict[str, Any]:
         """The row as the store takes it, by column name."""
@@ -65,7 +66,7 @@ def as_rows(rows: Sequence[Mapping[str, Any] | Row]) -> Iterator[Mapping[str, An
     return (row.as_row() if isinstance(row, Row) else row for row in rows)
 
 
-def _columns(cls: type) -> Iterator[Column]:
+def _columns(cls: type, nullable: bool) -> Iterator[Column]:
     hints = get_type_hints(cls, include_extras=True)
     for field in fields(cls):
         hint, said = hints[field.name], Col()
@@ -74,7 +75,7 @@ def _columns(cls: type) -> Iterator[Column]:
             said = next((note for note in notes if isinstance(note, Col)), said)
         kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
         kind = _type(cls, field.name, [kind for kind in kinds if kind is not NoneType])
-        yield Column(field.name, kind, unit=said.unit, doc=said.doc, nullable=NoneType in kinds)
+        yield Column(field.name, kind, unit=said.unit, doc=said.doc, nullable=nullable or NoneType in kinds)
 
 
 def _type(cls: type, name: str, kinds: Sequence[Any]) -> str:

@@ -17,6 +17,7 @@ from k3repro.store._derive import Rows, bound_parameters, derivation_of, payload
 from k3repro.store._ledger import Entry, Ledger
 from k3repro.store._prune import prunable, prune
 from k3repro.store._redact import Redactor
+from k3repro.store._rows import Row
 from k3repro.store._run import Run, identity_hash, identity_of
 from k3repro.store._schema import Header, Schema, plain
 from k3repro.store._sealing import Draft, publish_draft
@@ -95,7 +96,7 @@ class Store:
         subject: str,
         citation: Mapping[str, Any],
         schema: Schema,
-        rows: Rows | Sequence[Mapping[str, Any]],
+        rows: Rows | Sequence[Mapping[str, Any] | Row],
         parameters: Mapping[str, Any] | None = None,
     ) -> Artifact:
         """Seal rows copied from a document.

@@ -22,7 +22,7 @@ from k3repro.probes.agentic.gate import AXES, Axis, pre_gate
 from k3repro.probes.agentic.tables import CUT, REPLAY_TABLE, TURNS_TABLE, WARMUP, WINDOW, summarise
 from k3repro.probes.agentic.text import Writer
 from k3repro.probes.plan import Rung
-from k3repro.probes.tables import CONSTRUCTION_TABLE, RUNGS_TABLE
+from k3repro.probes.tables import Construction, RungRow
 from k3repro.store import Schema
 from k3repro.units import order_free_sum
 from k3repro.workload import Corpus, Session, generate, profile, read_corpus
@@ -40,7 +40,7 @@ HELP = {
 }
 # Of the detection matrix: small enough for thousands of trials, with requests in flight together.
 TRIAL = {"concurrency": 4, "warmup_s": 1.0, "window_s": 40.0}
-SCHEMA = Schema((REQUESTS_TABLE, RUNGS_TABLE, CONSTRUCTION_TABLE, TURNS_TABLE, REPLAY_TABLE))
+SCHEMA = Schema((REQUESTS_TABLE, RungRow.TABLE, Construction.TABLE, TURNS_TABLE, REPLAY_TABLE))
 HARNESS = "k3repro"
 _LONGEST_THINK_S = 10.0
 _RESULTS = frozenset({"completion", "concurrency", "prompts", "cache"})

@@ -12,11 +12,11 @@ without one table, and what was left out is predicted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from k3repro.errors import InputError
 from k3repro.relation import CIRCULAR
-from k3repro.store import Artifact, Column, Schema, Table, derivation
+from k3repro.store import Artifact, Col, Column, Row, Rows, Schema, Table, derivation
 from k3repro.studies.kimi_k3._agentic import replay_cells
 from k3repro.studies.kimi_k3._cells import Cell, classes, envelope, latency, long_waves, slots
 from k3repro.studies.kimi_k3._consistency import contradictions
@@ -60,71 +60,63 @@ CELLS = Table(
     key=("platform", "source", "cell", "quantity"),
     doc="One row a printed cell.",
 )
-SUMMARY = Table(
-    "summary",
-    (
-        Column("source", "VARCHAR"),
-        Column("platform", "VARCHAR"),
-        Column("regime", "VARCHAR"),
-        Column("n_cells", "INT64"),
-        Column("median_error", "DOUBLE", doc="median of absolute errors of held-out cells"),
-        Column("worst_error", "DOUBLE", doc="largest absolute error, with its sign"),
-        Column("worst_cell", "VARCHAR"),
-        Column("why", "VARCHAR", doc="of the cells that are far off"),
-    ),
-    key=("source", "platform", "regime"),
-    doc="Held-out errors by table, platform and regime; there is no total, regimes are not averaged.",
-)
-GRID = Table(
-    "grid",
-    (
-        Column("platform", "VARCHAR"),
-        Column("context_tokens", "INT64", unit="tokens"),
-        Column("concurrency", "INT64"),
-        Column("timeout_s", "INT64", unit="s"),
-        Column(
-            "admitted", "INT64", unit="requests", doc="what blocks and slots admit at once, of those sent"
-        ),
-        Column("resident", "INT64", unit="requests", doc="most that held decode blocks at once in the wave"),
-        Column("completed", "INT64", unit="requests", doc="ended within the timeout, queued or not"),
-        Column("served", "BOOL", doc="all of them did"),
-        Column("printed", "VARCHAR", doc="served, failed, or nothing printed of this wave"),
-    ),
-    key=("platform", "context_tokens", "concurrency", "timeout_s"),
-    doc="Table 2 as a function of the wave's timeout.",
-)
-ROWS = Table(
-    "contradictions",
-    (
-        Column("source", "VARCHAR"),
-        Column("platform", "VARCHAR"),
-        Column("cell", "VARCHAR"),
-        Column("quantity", "VARCHAR"),
-        Column("unit", "VARCHAR"),
-        Column("printed", "DOUBLE"),
-        Column("implied", "DOUBLE", doc="by the other columns of the same row"),
-        Column("excess", "DOUBLE", doc="printed / implied - 1"),
-        Column("argument", "VARCHAR"),
-    ),
-    key=("source", "platform", "cell", "quantity"),
-    doc="Printed rows whose columns cannot all be true, whatever the serve did.",
-)
-LEFT_OUT = Table(
-    "left_out",
-    (
-        Column("left_out", "VARCHAR", doc="a platform, a table, or the two costs of long context"),
-        Column("fitted_on", "VARCHAR", doc="what the constants were fitted to instead"),
-        Column("platform", "VARCHAR"),
-        Column("source", "VARCHAR"),
-        Column("regime", "VARCHAR"),
-        Column("n_cells", "INT64"),
-        Column("median_error", "DOUBLE", doc="median of absolute errors"),
-        Column("worst_error", "DOUBLE", doc="largest absolute error, with its sign"),
-    ),
-    key=("left_out", "platform", "source", "regime"),
-    doc="Cells predicted by constants that were fitted without their platform or their table.",
-)
-SCHEMA = Schema((CELLS, SUMMARY, GRID, ROWS, LEFT_OUT))
+
+
+class Summary(Row, table="summary", key=("source", "platform", "regime")):
+    """Held-out errors by table, platform and regime; there is no total, regimes are not averaged."""
+
+    source: str
+    platform: str
+    regime: str
+    n_cells: int | None
+    median_error: Annotated[float | None, Col(doc="median of absolute errors of held-out cells")]
+    worst_error: Annotated[float | None, Col(doc="largest absolute error, with its sign")]
+    worst_cell: str | None
+    why: Annotated[str | None, Col(doc="of the cells that are far off")]
+
+
+class GridCell(Row, table="grid", key=("platform", "context_tokens", "concurrency", "timeout_s")):
+    """Table 2 as a function of the wave's timeout."""
+
+    platform: str
+    context_tokens: Annotated[int, Col("tokens")]
+    concurrency: int
+    timeout_s: Annotated[int, Col("s")]
+    admitted: Annotated[int | None, Col("requests", "what blocks and slots admit at once, of those sent")]
+    resident: Annotated[int | None, Col("requests", "most that held decode blocks at once in the wave")]
+    completed: Annotated[int | None, Col("requests", "ended within the timeout, queued or not")]
+    served: Annotated[bool | None, Col(doc="all of them did")]
+    printed: Annotated[str | None, Col(doc="served, failed, or nothing printed of this wave")]
+
+
+class Contradicted(Row, table="contradictions", key=("source", "platform", "cell", "quantity")):
+    """Printed rows whose columns cannot all be true, whatever the serve did."""
+
+    source: str
+    platform: str
+    cell: str
+    quantity: str
+    unit: str | None
+    printed: float | None
+    implied: Annotated[float | None, Col(doc="by the other columns of the same row")]
+    excess: Annotated[float | None, Col(doc="printed / implied - 1")]
+    argument: str | None
+
+
+class LeftOut(Row, table="left_out", key=("left_out", "platform", "source", "regime")):
+    """Cells predicted by constants that were fitted without their platform or their table."""
+
+    left_out: Annotated[str, Col(doc="a platform, a table, or the two costs of long context")]
+    fitted_on: Annotated[str | None, Col(doc="what the constants were fitted to instead")]
+    platform: str
+    source: str
+    regime: str
+    n_cells: int | None
+    median_error: Annotated[float | None, Col(doc="median of absolute errors")]
+    worst_error: Annotated[float | None, Col(doc="largest absolute error, with its sign")]
+
+
+SCHEMA = Schema((CELLS, Summary.TABLE, GridCell.TABLE, Contradicted.TABLE, LeftOut.TABLE))
 INPUTS = (
     "relation", "twin-calibration", "published-decode", "published-capacity", "published-agentic",
     "published-memory",
@@ -132,7 +124,7 @@ INPUTS = (
 
 
 @derivation(name="twin-fidelity", schema=SCHEMA)
-def fidelity(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+def fidelity(inputs: Sequence[Artifact]) -> Rows:
     """Simulate every printed cell with the constants of `twin-calibration`.
 
     Raises:
@@ -191,33 +183,33 @@ def _held_out(cells: Sequence[Cell]) -> Iterator[tuple[tuple[str, str, str], lis
     yield from sorted(groups.items())
 
 
-def _summary(cells: Sequence[Cell]) -> Iterator[Cell]:
+def _summary(cells: Sequence[Cell]) -> Iterator[Summary]:
     for (source, name, regime), members in _held_out(cells):
         worst = max(members, key=lambda cell: abs(cell["error"]))
-        yield {
-            "source": source, "platform": name, "regime": regime, "n_cells": len(members),
-            "median_error": _median(members, "error"), "worst_error": worst["error"],
-            "worst_cell": f"{worst['cell']}, {worst['quantity']}",
-            "why": "; ".join(sorted({cell["why"] for cell in members if cell["why"]})) or None,
-        }  # fmt: skip
+        yield Summary(
+            source=source, platform=name, regime=regime, n_cells=len(members),
+            median_error=_median(members, "error"), worst_error=worst["error"],
+            worst_cell=f"{worst['cell']}, {worst['quantity']}",
+            why="; ".join(sorted({cell["why"] for cell in members if cell["why"]})) or None,
+        )  # fmt: skip
 
 
-def _before(cells: Sequence[Cell]) -> Iterator[Cell]:
+def _before(cells: Sequence[Cell]) -> Iterator[LeftOut]:
     """The same cells without what long context costs."""
     for (source, name, regime), members in _held_out(cells):
-        yield {
-            "left_out": "long context", "fitted_on": "the same cells, with both costs at nothing",
-            "platform": name, "source": source, "regime": regime, "n_cells": len(members),
-            "median_error": _median(members, "before_error"),
-            "worst_error": max((cell["before_error"] for cell in members), key=abs),
-        }  # fmt: skip
+        yield LeftOut(
+            left_out="long context", fitted_on="the same cells, with both costs at nothing",
+            platform=name, source=source, regime=regime, n_cells=len(members),
+            median_error=_median(members, "before_error"),
+            worst_error=max((cell["before_error"] for cell in members), key=abs),
+        )  # fmt: skip
 
 
 def _median(cells: Sequence[Cell], column: str) -> float:
     return quantile([abs(cell[column]) for cell in cells], 0.5)
 
 
-def _left_out(specs: Mapping[str, Platform], inputs: Mapping[str, Artifact]) -> Iterator[Cell]:
+def _left_out(specs: Mapping[str, Platform], inputs: Mapping[str, Artifact]) -> Iterator[LeftOut]:
     """Every fit without a part of the cells, and its errors on that part."""
     for without, basis, fitted, gone in fits_without(specs, inputs):
         groups: dict[tuple[str, str, str], list[float]] = {}
@@ -227,14 +219,14 @@ def _left_out(specs: Mapping[str, Platform], inputs: Mapping[str, Artifact]) -> 
                 for regime in (cell["regime"], "all of the table"):
                     groups.setdefault((cell["platform"], cell["source"], regime), []).append(error)
         for (name, source, regime), errors in sorted(groups.items()):
-            yield {
-                "left_out": without, "fitted_on": basis, "platform": name, "source": source, "regime": regime,
-                "n_cells": len(errors), "median_error": quantile([abs(e) for e in errors], 0.5),
-                "worst_error": max(errors, key=abs),
-            }  # fmt: skip
+            yield LeftOut(
+                left_out=without, fitted_on=basis, platform=name, source=source, regime=regime,
+                n_cells=len(errors), median_error=quantile([abs(e) for e in errors], 0.5),
+                worst_error=max(errors, key=abs),
+            )  # fmt: skip
 
 
-def _grid(specs: Mapping[str, Platform], capacity: Artifact) -> Iterator[Cell]:
+def _grid(specs: Mapping[str, Platform], capacity: Artifact) -> Iterator[GridCell]:
     for row in capacity.rows("grid"):
         for concurrency in GRID_CONCURRENCY:
             spec = specs[row["platform"]]
@@ -242,13 +234,13 @@ def _grid(specs: Mapping[str, Platform], capacity: Artifact) -> Iterator[Cell]:
             admitted = min(concurrency, _admitted(spec, row["context_tokens"] + GRID_OUTPUT))
             for timeout in TIMEOUTS_S:
                 done = wave.completed(timeout)
-                yield {
-                    "platform": row["platform"], "context_tokens": row["context_tokens"],
-                    "concurrency": concurrency, "timeout_s": timeout, "admitted": admitted,
-                    "resident": wave.resident,
-                    "completed": done, "served": done == concurrency,
-                    "printed": _printed(row, concurrency),
-                }  # fmt: skip
+                yield GridCell(
+                    platform=row["platform"], context_tokens=row["context_tokens"],
+                    concurrency=concurrency, timeout_s=timeout, admitted=admitted,
+                    resident=wave.resident,
+                    completed=done, served=done == concurrency,
+                    printed=_printed(row, concurrency),
+                )  # fmt: skip
 
 
 def _admitted(spec: Platform, tokens: int) -> int:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
 from k3repro.errors import InputError
-from k3repro.store import Artifact, Column, Schema, Table, derivation
+from k3repro.store import Artifact, Col, Row, Rows, Schema, derivation
 from k3repro.units import order_free_sum
 
 CHUNK = 2048
@@ -155,61 +155,54 @@ def judge(name: str, cells: Sequence[PrefillCell]) -> Judged | None:
     return Judged(name, tuple(whole), tuple(predictions), errors)
 
 
-FITS = Table(
-    "fits",
-    (
-        Column("series", "VARCHAR", nullable=False),
-        Column("platform", "VARCHAR", nullable=False),
-        Column("form", "VARCHAR", nullable=False),
-        Column("n", "INT64", unit="cells"),
-        Column("coefficients", "VARCHAR", doc="JSON"),
-        Column(
-            "mean_error",
-            "DOUBLE",
-            doc="mean absolute relative leave-one-out error; NULL where not determined",
-        ),
-        Column("worst_error", "DOUBLE"),
-        Column("worst_context_tokens", "INT64", unit="tokens"),
-        Column("worst_concurrency", "INT64"),
-        Column("reason", "VARCHAR", doc="why there is no fit"),
-    ),
-    key=("series", "platform", "form"),
-    doc="Forms and their leave-one-out errors.",
-)
-CELLS = Table(
-    "cells",
-    (
-        Column("series", "VARCHAR", nullable=False),
-        Column("platform", "VARCHAR", nullable=False),
-        Column("form", "VARCHAR", nullable=False),
-        Column("context_tokens", "INT64", nullable=False, unit="tokens"),
-        Column("concurrency", "INT64", nullable=False),
-        Column("printed_s", "DOUBLE", unit="s"),
-        Column("left_out_s", "DOUBLE", unit="s", doc="predicted with this cell left out of the fit"),
-        Column("relative_error", "DOUBLE"),
-    ),
-    key=("series", "platform", "form", "context_tokens", "concurrency"),
-    doc="Every cell with its leave-one-out prediction.",
-)
-SCHEMA = Schema((FITS, CELLS))
+class FormFit(Row, table="fits", key=("series", "platform", "form")):
+    """Forms and their leave-one-out errors."""
+
+    series: str
+    platform: str
+    form: str
+    n: Annotated[int | None, Col("cells")]
+    coefficients: Annotated[str | None, Col(doc="JSON")] = None
+    mean_error: Annotated[
+        float | None, Col(doc="mean absolute relative leave-one-out error; NULL where not determined")
+    ] = None
+    worst_error: float | None = None
+    worst_context_tokens: Annotated[int | None, Col("tokens")] = None
+    worst_concurrency: int | None = None
+    reason: Annotated[str | None, Col(doc="why there is no fit")] = None
+
+
+class FormCell(Row, table="cells", key=("series", "platform", "form", "context_tokens", "concurrency")):
+    """Every cell with its leave-one-out prediction."""
+
+    series: str
+    platform: str
+    form: str
+    context_tokens: Annotated[int, Col("tokens")]
+    concurrency: int
+    printed_s: Annotated[float | None, Col("s")]
+    left_out_s: Annotated[float | None, Col("s", "predicted with this cell left out of the fit")]
+    relative_error: float | None
+
+
+SCHEMA = Schema((FormFit.TABLE, FormCell.TABLE))
 
 
 @derivation(name="prefill-laws", schema=SCHEMA)
-def prefill_laws(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+def prefill_laws(inputs: Sequence[Artifact]) -> Rows:
     """Fit every form to every printed series among the transcriptions.
 
     Raises:
         InputError: no transcription with first-token times.
     """
-    fits: list[dict[str, Any]] = []
-    cells: list[dict[str, Any]] = []
+    fits: list[FormFit] = []
+    cells: list[FormCell] = []
     for series, platform, data in _series(inputs):
         for form in (*FORMS, POWER):
-            where = {"series": series, "platform": platform, "form": form}
             judged = judge(form, data)
-            fits.append(where | _fit_row(judged, data))
+            fits.append(_fit_row(series, platform, form, judged, data))
             if judged is not None:
-                cells += [where | row for row in _cell_rows(judged, data)]
+                cells += _cell_rows(series, platform, judged, data)
     if not fits:
         raise InputError("no transcription with first-token times among the inputs")
     return {"fits": fits, "cells": cells}
@@ -240,29 +233,27 @@ def _twelve(value: float) -> float:
     return float(f"{value:.12g}")
 
 
-def _fit_row(judged: Judged | None, cells: Sequence[PrefillCell]) -> dict[str, Any]:
-    empty = {"n": len(cells), "coefficients": None, "mean_error": None, "worst_error": None}
+def _fit_row(
+    series: str, platform: str, form: str, judged: Judged | None, cells: Sequence[PrefillCell]
+) -> FormFit:
     if judged is None:
         why = "these cells do not tell its coefficients apart"
-        return empty | {"worst_context_tokens": None, "worst_concurrency": None, "reason": why}
+        return FormFit(series=series, platform=platform, form=form, n=len(cells), reason=why)
     worst = judged.worst
-    return {
-        "n": len(cells),
-        "coefficients": json.dumps([_twelve(value) for value in judged.coefficients]),
-        "mean_error": _twelve(judged.mean),
-        "worst_error": _twelve(judged.errors[worst]),
-        "worst_context_tokens": cells[worst].context,
-        "worst_concurrency": cells[worst].concurrency,
-        "reason": None,
-    }
+    return FormFit(
+        series=series, platform=platform, form=form, n=len(cells),
+        coefficients=json.dumps([_twelve(value) for value in judged.coefficients]),
+        mean_error=_twelve(judged.mean), worst_error=_twelve(judged.errors[worst]),
+        worst_context_tokens=cells[worst].context, worst_concurrency=cells[worst].concurrency,
+    )  # fmt: skip
 
 
-def _cell_rows(judged: Judged, cells: Sequence[PrefillCell]) -> Iterator[dict[str, Any]]:
+def _cell_rows(
+    series: str, platform: str, judged: Judged, cells: Sequence[PrefillCell]
+) -> Iterator[FormCell]:
     for cell, predicted, error in zip(cells, judged.predictions, judged.errors, strict=True):
-        yield {
-            "context_tokens": cell.context,
-            "concurrency": cell.concurrency,
-            "printed_s": cell.seconds,
-            "left_out_s": _twelve(predicted),
-            "relative_error": _twelve(error),
-        }
+        yield FormCell(
+            series=series, platform=platform, form=judged.name, context_tokens=cell.context,
+            concurrency=cell.concurrency, printed_s=cell.seconds, left_out_s=_twelve(predicted),
+            relative_error=_twelve(error),
+        )  # fmt: skip

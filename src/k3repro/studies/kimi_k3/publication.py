@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from k3repro.budget import Weights, candidates, checkpoint_of_model, weights_of
 from k3repro.budget.sealed import Specs, specs_of
@@ -18,31 +18,32 @@ from k3repro.capacity.derive import engine_of
 from k3repro.errors import InputError
 from k3repro.relation import relation_of
 from k3repro.spec import Layout, Model, Platform
-from k3repro.store import Artifact, Column, Schema, Table, derivation
+from k3repro.store import Artifact, Col, Row, Rows, Schema, derivation
 from k3repro.units import GIB
 
 _MIB = 2**20
 
-READINGS = Table(
-    "readings",
-    (
-        Column("topic", "VARCHAR", nullable=False),
-        Column("item", "VARCHAR", nullable=False),
-        Column("claim", "VARCHAR", nullable=False, doc="id in the ledger, which has the verdict"),
-        Column("label", "VARCHAR", doc="the words the figure stands beside"),
-        Column("printed_text", "VARCHAR"),
-        Column("printed", "DOUBLE"),
-        Column("by_label", "DOUBLE", doc="computed as the label says; NULL when it cannot be"),
-        Column("other", "DOUBLE", doc="another reading, where one gives the printed figure or corrects it"),
-        Column("unit", "VARCHAR"),
-        Column("why", "VARCHAR"),
-        Column("relation", "VARCHAR", doc="of the printed figure to the computed one"),
-        Column("place", "VARCHAR"),
-    ),
-    key=("topic", "item"),
-    doc="Printed figures of the memory argument, recomputed.",
-)
-SCHEMA = Schema((READINGS,))
+
+class Reading(Row, table="readings", key=("topic", "item")):
+    """Printed figures of the memory argument, recomputed."""
+
+    topic: str
+    item: str
+    claim: Annotated[str, Col(doc="id in the ledger, which has the verdict")]
+    label: Annotated[str | None, Col(doc="the words the figure stands beside")]
+    printed_text: str | None
+    printed: float | None
+    by_label: Annotated[float | None, Col(doc="computed as the label says; NULL when it cannot be")]
+    other: Annotated[
+        float | None, Col(doc="another reading, where one gives the printed figure or corrects it")
+    ]
+    unit: str | None
+    why: str | None
+    relation: Annotated[str | None, Col(doc="of the printed figure to the computed one")]
+    place: str | None
+
+
+SCHEMA = Schema((Reading.TABLE,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,14 +218,14 @@ def _facts(specs: Specs, inputs: Sequence[Artifact]) -> Facts:
 
 
 @derivation(name="publication-check", schema=SCHEMA)
-def publication_check(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+def publication_check(inputs: Sequence[Artifact]) -> Rows:
     """Printed figures computed anew: sealed specs, `published-memory` and `published-capacity`.
 
     Raises:
         InputError: a spec or transcription is missing.
     """
     facts = _facts(specs_of(list(inputs)), inputs)
-    rows: list[dict[str, Any]] = []
+    rows: list[Reading] = []
     for artifact in inputs:
         if artifact.name == "published-memory":
             rows += [_figure(facts, row) for row in artifact.rows("figures") if row["item"] in _FIGURES]
@@ -245,13 +246,13 @@ def publication_check(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mappi
 def _row(
     topic: str, item: tuple[str, str], label: str, cell: tuple[str, float | None], unit: str, place: str,
     answer: Answer,
-) -> dict[str, Any]:  # fmt: skip
+) -> Reading:  # fmt: skip
     """`item` is a figure and its claim, `cell` its print and value."""
-    return {
-        "topic": topic, "item": item[0], "claim": item[1], "label": label, "printed_text": cell[0],
-        "printed": cell[1], "by_label": answer.by_label, "other": answer.other, "unit": unit,
-        "why": answer.why, "relation": _relation(topic, item[0]), "place": place,
-    }  # fmt: skip
+    return Reading(
+        topic=topic, item=item[0], claim=item[1], label=label, printed_text=cell[0],
+        printed=cell[1], by_label=answer.by_label, other=answer.other, unit=unit,
+        why=answer.why, relation=_relation(topic, item[0]), place=place,
+    )  # fmt: skip
 
 
 def _relation(topic: str, item: str) -> str:
@@ -260,13 +261,13 @@ def _relation(topic: str, item: str) -> str:
     return relation_of(fitted=used, used=used, one_law=topic not in ("checkpoint", "capacity"))
 
 
-def _figure(facts: Facts, row: Mapping[str, Any]) -> dict[str, Any]:
+def _figure(facts: Facts, row: Mapping[str, Any]) -> Reading:
     topic, claim, compute = _FIGURES[row["item"]]
     cell = (row["value_printed"], row["value"])
     return _row(topic, (row["item"], claim), row["label"], cell, row["unit"], row["place"], compute(facts))
 
 
-def _layout_row(facts: Facts, row: Mapping[str, Any]) -> dict[str, Any]:
+def _layout_row(facts: Facts, row: Mapping[str, Any]) -> Reading:
     plans = {plan.tp: plan for plan in candidates(facts.model, facts.weights, facts.platforms["mi300x"], 2)}
     plan = plans[row["tp"]]
     answer = Answer(
@@ -280,7 +281,7 @@ def _layout_row(facts: Facts, row: Mapping[str, Any]) -> dict[str, Any]:
     return _row("layouts", item, "KV headroom per GPU", cell, "GiB", "Table 1", answer)
 
 
-def _grid_row(facts: Facts, row: Mapping[str, Any]) -> dict[str, Any]:
+def _grid_row(facts: Facts, row: Mapping[str, Any]) -> Reading:
     platform, context = row["platform"], row["context_tokens"]
     answer = Answer(
         facts.by_bytes(platform, context),
@@ -293,7 +294,7 @@ def _grid_row(facts: Facts, row: Mapping[str, Any]) -> dict[str, Any]:
     return _row("concurrency", item, "N_max", cell, "requests", "Table 2", answer)
 
 
-def _tokens_row(facts: Facts, row: Mapping[str, Any]) -> dict[str, Any]:
+def _tokens_row(facts: Facts, row: Mapping[str, Any]) -> Reading:
     layout = facts.layouts[row["platform"]]
     law = block_law(facts.model, facts.engine(row["platform"]))
     tokens = law.printed_tokens(law.pool_blocks(layout.kv_pool_bytes), layout.max_model_len)
@@ -307,7 +308,7 @@ def _tokens_row(facts: Facts, row: Mapping[str, Any]) -> dict[str, Any]:
     return _row("capacity", item, "KV tokens per GPU", cell, "tokens", row["place"], answer)
 
 
-def _example(facts: Facts, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _example(facts: Facts, rows: Sequence[Mapping[str, Any]]) -> list[Reading]:
     """The worked example: 200K context, 32 concurrent, 256-token replies."""
     found = []
     for row in rows:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from k3repro.errors import InputError
-from k3repro.relation import RELATION_TABLE, Cell, Follows, relation_rows
-from k3repro.store import Artifact, Schema, cell_key, derivation, reads_of
+from k3repro.relation import Cell, Follows, Related, relation_rows
+from k3repro.store import Artifact, Rows, Schema, cell_key, derivation, reads_of
 from k3repro.studies.kimi_k3.calibration import calibrate
 
 __all__ = ["PREDICTOR", "relate", "relations"]
@@ -15,8 +15,8 @@ __all__ = ["PREDICTOR", "relate", "relations"]
 PREDICTOR = "twin"
 
 
-@derivation(name="relation", schema=Schema((RELATION_TABLE,)))
-def relations(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+@derivation(name="relation", schema=Schema((Related.TABLE,)))
+def relations(inputs: Sequence[Artifact]) -> Rows:
     """Relations of all printed cells of the inputs to the twin: which ones its calibration reads is watched.
 
     Raises:

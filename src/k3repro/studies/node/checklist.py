@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from k3repro.budget import passes_of, tensor_parallel_sizes
 from k3repro.budget.sealed import Specs, specs_of
@@ -18,7 +18,7 @@ from k3repro.capacity import token_bytes
 from k3repro.capacity.derive import engine_of
 from k3repro.errors import InputError, K3Error
 from k3repro.spec import EngineRule, Layout, Model, Platform, judge, model_facts
-from k3repro.store import Artifact, Column, Schema, Store, Table, derivation
+from k3repro.store import Artifact, Col, Column, Row, Rows, Schema, Store, Table, derivation
 from k3repro.studies.node.roofline import optional_rows, specs_for
 
 __all__ = ["decision_checklist", "seal_checklist"]
@@ -38,23 +38,23 @@ ITEMS = Table(
     key=("layout", "version", "choice", "setting"),
     doc="One choice at a time, the rest as the layout has it.",
 )
-FITS = Table(
-    "fits",
-    (
-        Column("layout", "VARCHAR", nullable=False),
-        Column("tp", "INT64", nullable=False),
-        Column("model", "VARCHAR"),
-        Column("outcome", "VARCHAR", doc="allow or deny"),
-        Column("what", "VARCHAR"),
-        Column("weight_bytes_per_gpu", "DOUBLE", unit="bytes"),
-        Column("kv_room_bytes", "DOUBLE", unit="bytes", doc="per GPU, activations and graphs not taken off"),
-        Column("kv_bytes_per_token", "INT64", unit="bytes", doc="per GPU"),
-        Column("kv_tokens", "INT64", unit="tokens", doc="that the room holds"),
-        Column("kv_copies", "DOUBLE", unit="x", doc="GPUs that hold the same token, by TP"),
-    ),
-    key=("layout", "tp"),
-    doc="Every TP size of a node: whether the weights fit, and what is left for keys and values.",
-)
+
+
+class Fit(Row, table="fits", key=("layout", "tp")):
+    """Every TP size of a node: whether the weights fit, and what is left for keys and values."""
+
+    layout: str
+    tp: int
+    model: str | None
+    outcome: Annotated[str | None, Col(doc="allow or deny")]
+    what: str | None
+    weight_bytes_per_gpu: Annotated[float | None, Col("bytes")]
+    kv_room_bytes: Annotated[float | None, Col("bytes", "per GPU, activations and graphs not taken off")]
+    kv_bytes_per_token: Annotated[int | None, Col("bytes", "per GPU")]
+    kv_tokens: Annotated[int | None, Col("tokens", "that the room holds")]
+    kv_copies: Annotated[float | None, Col("x", "GPUs that hold the same token, by TP")]
+
+
 CONSTRAINTS = Table(
     "constraints",
     (
@@ -67,7 +67,7 @@ CONSTRAINTS = Table(
     key=("constraint", "version"),
     doc="What a document says of an engine, against the rules of three versions.",
 )
-SCHEMA = Schema((ITEMS, FITS, CONSTRAINTS))
+SCHEMA = Schema((ITEMS, Fit.TABLE, CONSTRAINTS))
 _WORST = ("deny", "substitutes", "allow")
 
 
@@ -82,9 +82,7 @@ class _Choice:
 
 
 @derivation(name="decision-checklist", schema=SCHEMA)
-def decision_checklist(
-    inputs: Sequence[Artifact], *, versions: Sequence[str] = VERSIONS
-) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+def decision_checklist(inputs: Sequence[Artifact], *, versions: Sequence[str] = VERSIONS) -> Rows:
     """Choices of every layout among the sealed specs, and the constraints of a document where one is given.
 
     Raises:

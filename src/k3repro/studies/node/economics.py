@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from k3repro.budget.sealed import Specs, specs_of
 from k3repro.capacity import ROOFLINES, cost, cost_laws, floor_law, reserve, reserve_law, serving_of
 from k3repro.errors import InputError
 from k3repro.spec import Layout
-from k3repro.store import Artifact, Column, Schema, Store, Table, derivation
+from k3repro.store import Artifact, Col, Column, Row, Rows, Schema, Store, Table, derivation
 from k3repro.studies.node.roofline import optional_rows
 
 __all__ = ["cost_law", "seal_costs"]
@@ -62,50 +62,45 @@ LEVELS = Table(
     key=("series", "p99_limit_s"),
     doc="The cheapest level of each ladder within a latency at p99.",
 )
-PENALTIES = Table(
-    "penalties",
-    (
-        *(Column(name, "VARCHAR", nullable=False) for name in ("model", "condition")),
-        Column("restarts", "INT64"),
-        Column("cov_low", "DOUBLE", doc="printed, or from the interval of the mean"),
-        Column("cov_high", "DOUBLE", doc="printed, or from the interval of the mean"),
-        Column("reserve_low", "DOUBLE", unit="x"),
-        Column("reserve_high", "DOUBLE", unit="x"),
-        Column("law", "VARCHAR", doc="the reserve as a formula tree in cov"),
-    ),
-    key=("model", "condition"),
-    doc="Capacity to reserve for the spread between restarts, per unit delivered.",
-)
-NET = Table(
-    "net",
-    (
-        Column("concurrency", "INT64", unit="requests", nullable=False),
-        Column("gain", "DOUBLE", doc="rate on over off, less one"),
-        Column("cost_low", "DOUBLE", unit="x", doc="cost on over off, smallest spread reserved for"),
-        Column("cost_high", "DOUBLE", unit="x", doc="cost on over off, largest spread reserved for"),
-        Column("standing", "VARCHAR"),
-    ),
-    key=("concurrency",),
-    doc="What the ablated setting costs once its spread is paid for.",
-)
-LAWS = Table(
-    "laws",
-    (
-        *(Column(name, "VARCHAR", nullable=False) for name in ("law", "layout")),
-        Column("unit", "VARCHAR"),
-        Column("tree", "VARCHAR", doc="the law as data (k3repro.capacity.Law)"),
-    ),
-    key=("law", "layout"),
-    doc="Cost laws as formula trees; layout is empty where a law takes any rate.",
-)
-SCHEMA = Schema((COSTS, LEVELS, PENALTIES, NET, LAWS))
-Rows = list[dict[str, Any]]
+
+
+class Penalty(Row, table="penalties", key=("model", "condition")):
+    """Capacity to reserve for the spread between restarts, per unit delivered."""
+
+    model: str
+    condition: str
+    restarts: int | None
+    cov_low: Annotated[float | None, Col(doc="printed, or from the interval of the mean")]
+    cov_high: Annotated[float | None, Col(doc="printed, or from the interval of the mean")]
+    reserve_low: Annotated[float | None, Col("x")]
+    reserve_high: Annotated[float | None, Col("x")]
+    law: Annotated[str | None, Col(doc="the reserve as a formula tree in cov")]
+
+
+class NetCost(Row, table="net", key=("concurrency",)):
+    """What the ablated setting costs once its spread is paid for."""
+
+    concurrency: Annotated[int, Col("requests")]
+    gain: Annotated[float | None, Col(doc="rate on over off, less one")]
+    cost_low: Annotated[float | None, Col("x", "cost on over off, smallest spread reserved for")]
+    cost_high: Annotated[float | None, Col("x", "cost on over off, largest spread reserved for")]
+    standing: str | None
+
+
+class CostLaw(Row, table="laws", key=("law", "layout")):
+    """Cost laws as formula trees; layout is empty where a law takes any rate."""
+
+    law: str
+    layout: str
+    unit: str | None
+    tree: Annotated[str | None, Col(doc="the law as data (k3repro.capacity.Law)")]
+
+
+SCHEMA = Schema((COSTS, LEVELS, Penalty.TABLE, NetCost.TABLE, CostLaw.TABLE))
 
 
 @derivation(name="cost-law", schema=SCHEMA)
-def cost_law(
-    inputs: Sequence[Artifact], *, latencies_s: Sequence[float] = LATENCIES_S
-) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+def cost_law(inputs: Sequence[Artifact], *, latencies_s: Sequence[float] = LATENCIES_S) -> Rows:
     """Costs of every published level, by latency, with the penalty of spread, and the laws behind them.
 
     Raises:
@@ -190,7 +185,9 @@ def _cost(
     }  # fmt: skip
 
 
-def _within(series: str, costs: Sequence[Mapping[str, Any]], latencies: Sequence[float]) -> Rows:
+def _within(
+    series: str, costs: Sequence[Mapping[str, Any]], latencies: Sequence[float]
+) -> list[dict[str, Any]]:
     own = [row for row in costs if row["series"] == series]
     return [_cheapest(own, limit) for limit in sorted(latencies)] if own else []
 
@@ -205,18 +202,18 @@ def _cheapest(rows: Sequence[Mapping[str, Any]], limit: float) -> dict[str, Any]
     }  # fmt: skip
 
 
-def _penalty(row: Mapping[str, Any]) -> dict[str, Any]:
+def _penalty(row: Mapping[str, Any]) -> Penalty:
     n, low, high = int(row["restarts"]), row["cov_low_percent"], row["cov_high_percent"]
     if row["ci95_tokens_per_s"] is not None and row["mean_tokens_per_s"]:
         low = high = _cov(row["ci95_tokens_per_s"], row["mean_tokens_per_s"], n) * 100
     known = low is not None and high is not None
-    return {
-        "model": row["model"], "condition": row["condition"], "restarts": n,
-        "cov_low": low / 100 if known else None, "cov_high": high / 100 if known else None,
-        "reserve_low": reserve(low / 100, n) if known else None,
-        "reserve_high": reserve(high / 100, n) if known else None,
-        "law": json.dumps(reserve_law(n).as_dict(), sort_keys=True),
-    }  # fmt: skip
+    return Penalty(
+        model=row["model"], condition=row["condition"], restarts=n,
+        cov_low=low / 100 if known else None, cov_high=high / 100 if known else None,
+        reserve_low=reserve(low / 100, n) if known else None,
+        reserve_high=reserve(high / 100, n) if known else None,
+        law=json.dumps(reserve_law(n).as_dict(), sort_keys=True),
+    )  # fmt: skip
 
 
 def _cov(half: float, mean: float, n: int) -> float:
@@ -226,37 +223,32 @@ def _cov(half: float, mean: float, n: int) -> float:
     return float(half * n**0.5 / student_t_quantile(0.975, n - 1) / mean)
 
 
-def _net(ablation: Sequence[Mapping[str, Any]], penalties: Sequence[Mapping[str, Any]]) -> Rows:
+def _net(ablation: Sequence[Mapping[str, Any]], penalties: Sequence[Penalty]) -> list[NetCost]:
     """Cost on over off: the gain, times what the spread of each side makes one reserve."""
-    sides = {row["condition"].rpartition(" ")[2]: row for row in penalties}
-    if not {"on", "off"} <= sides.keys():
+    sides = {row.condition.rpartition(" ")[2]: row for row in penalties}
+    off, on = sides.get("off"), sides.get("on")
+    if not (on and off and on.reserve_low and on.reserve_high and off.reserve_low and off.reserve_high):
         return []
-    off, on = sides["off"], sides["on"]
     rows = []
     for row in ablation:
         gain = row["on_tokens_per_s"] / row["off_tokens_per_s"] - 1
-        low = on["reserve_low"] / off["reserve_high"] / (1 + gain)
-        high = on["reserve_high"] / off["reserve_low"] / (1 + gain)
+        low = on.reserve_low / off.reserve_high / (1 + gain)
+        high = on.reserve_high / off.reserve_low / (1 + gain)
         standing = "cheaper on" if high < 1 else "dearer on" if low > 1 else "the spread decides"
-        rows.append({
-            "concurrency": row["concurrency"], "gain": gain, "cost_low": low, "cost_high": high,
-            "standing": standing,
-        })  # fmt: skip
+        rows.append(NetCost(
+            concurrency=row["concurrency"], gain=gain, cost_low=low, cost_high=high,
+            standing=standing,
+        ))  # fmt: skip
     return rows
 
 
-def _laws(specs: Specs) -> Rows:
+def _laws(specs: Specs) -> list[CostLaw]:
     laws = [("", law) for law in cost_laws()]
     for name, layout in sorted(specs.layouts.items()):
         serving = serving_of(specs.models[layout.model], layout, specs.platforms[layout.platform])
         laws += [(name, floor_law(serving, kind)) for kind in ROOFLINES]
     return [
-        {
-            "law": law.name,
-            "layout": layout,
-            "unit": law.unit,
-            "tree": json.dumps(law.as_dict(), sort_keys=True),
-        }
+        CostLaw(law=law.name, layout=layout, unit=law.unit, tree=json.dumps(law.as_dict(), sort_keys=True))
         for layout, law in laws
     ]
 

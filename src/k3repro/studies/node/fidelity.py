@@ -11,12 +11,12 @@ level are set at the number of users from which it says that its short workload 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from k3repro.errors import InputError
 from k3repro.relation import relation_of
 from k3repro.spec import load_layout
-from k3repro.store import Artifact, Column, Schema, Store, Table, derivation
+from k3repro.store import Artifact, Col, Row, Rows, Schema, Store, derivation
 from k3repro.twin import platform
 from k3repro.twin.single import SUFFIX, SingleNode
 from k3repro.twin.single_level import Level, simulate_level
@@ -27,66 +27,61 @@ __all__ = ["fidelity_of_levels", "seal_level_fidelity"]
 ROOFLINE, SHARED, FACTOR = "roofline", "shared prompt", "one factor"
 _CALIBRATING = "multi-run"
 _QUANTITIES = {"total_tokens_per_s": "tokens/s", "output_tokens_per_s": "tokens/s", "p99_s": "s"}
-CELLS = Table(
-    "cells",
-    (
-        Column("series", "VARCHAR"),
-        Column("concurrency", "INT64", unit="requests", doc="users the level means"),
-        Column("quantity", "VARCHAR"),
-        Column("variant", "VARCHAR", doc="roofline, shared prompt or one factor"),
-        Column("model", "VARCHAR"),
-        Column("target", "VARCHAR", doc="the simulated node"),
-        Column("gpus", "INT64", unit="GPUs"),
-        Column("isl", "INT64", unit="tokens", doc="stated; NULL: not printed"),
-        Column("osl", "INT64", unit="tokens", doc="stated; NULL: not printed"),
-        Column("requests", "INT64", unit="requests", doc="sent: printed, else one a user"),
-        Column("requests_printed", "BOOL"),
-        Column("in_flight", "INT64", unit="requests", doc="most at once in the simulation"),
-        Column("unit", "VARCHAR"),
-        Column("printed", "DOUBLE"),
-        Column("simulated", "DOUBLE", doc="NULL: not runnable here; `why` says why"),
-        Column("relation", "VARCHAR", doc="independent, held-out or in-sample"),
-        Column("error", "DOUBLE", doc="simulated / printed - 1; NULL in-sample"),
-        Column("beyond", "BOOL", doc="a printed rate above the roofline's, which no engine can reach"),
-        Column("why", "VARCHAR"),
-    ),
-    key=("series", "concurrency", "quantity", "variant"),
-    doc="One row a printed cell and variant.",
-)
-SUMMARY = Table(
-    "summary",
-    (
-        Column("series", "VARCHAR"),
-        Column("quantity", "VARCHAR"),
-        Column("variant", "VARCHAR"),
-        Column("model", "VARCHAR"),
-        Column("relation", "VARCHAR"),
-        Column("n_cells", "INT64"),
-        Column("median_error", "DOUBLE", doc="median of absolute errors"),
-        Column("worst_error", "DOUBLE", doc="largest absolute error, with its sign"),
-        Column("worst_concurrency", "INT64", unit="requests"),
-        Column("n_beyond", "INT64", doc="cells above the roofline"),
-    ),
-    key=("series", "quantity", "variant"),
-    doc="Errors by series; series are not averaged.",
-)
-FACTORS = Table(
-    "factors",
-    (
-        Column("model", "VARCHAR"),
-        Column("series", "VARCHAR"),
-        Column("concurrency", "INT64", unit="requests"),
-        Column("factor", "DOUBLE", doc="share of the roofline's rate that this level printed (in-sample)"),
-    ),
-    key=("model",),
-    doc="The one number a model that the variant `one factor` is given.",
-)
-SCHEMA = Schema((CELLS, SUMMARY, FACTORS))
-Cell = dict[str, Any]
+
+
+class NodeCell(Row, table="cells", key=("series", "concurrency", "quantity", "variant")):
+    """One row a printed cell and variant."""
+
+    series: str
+    concurrency: Annotated[int, Col("requests", "users the level means")]
+    quantity: str
+    variant: Annotated[str, Col(doc="roofline, shared prompt or one factor")]
+    model: str | None
+    target: Annotated[str | None, Col(doc="the simulated node")]
+    gpus: Annotated[int | None, Col("GPUs")]
+    isl: Annotated[int | None, Col("tokens", "stated; NULL: not printed")]
+    osl: Annotated[int | None, Col("tokens", "stated; NULL: not printed")]
+    requests: Annotated[int | None, Col("requests", "sent: printed, else one a user")]
+    requests_printed: bool | None
+    in_flight: Annotated[int | None, Col("requests", "most at once in the simulation")]
+    unit: str | None
+    printed: float | None
+    simulated: Annotated[float | None, Col(doc="NULL: not runnable here; `why` says why")]
+    relation: Annotated[str | None, Col(doc="independent, held-out or in-sample")]
+    error: Annotated[float | None, Col(doc="simulated / printed - 1; NULL in-sample")]
+    beyond: Annotated[bool | None, Col(doc="a printed rate above the roofline's, which no engine can reach")]
+    why: str | None
+
+
+class NodeSummary(Row, table="summary", key=("series", "quantity", "variant")):
+    """Errors by series; series are not averaged."""
+
+    series: str
+    quantity: str
+    variant: str
+    model: str | None
+    relation: str | None
+    n_cells: int | None
+    median_error: Annotated[float | None, Col(doc="median of absolute errors")]
+    worst_error: Annotated[float | None, Col(doc="largest absolute error, with its sign")]
+    worst_concurrency: Annotated[int | None, Col("requests")]
+    n_beyond: Annotated[int | None, Col(doc="cells above the roofline")]
+
+
+class Factor(Row, table="factors", key=("model",), nullable=True):
+    """The one number a model that the variant `one factor` is given."""
+
+    model: str
+    series: str
+    concurrency: Annotated[int, Col("requests")]
+    factor: Annotated[float, Col(doc="share of the roofline's rate that this level printed (in-sample)")]
+
+
+SCHEMA = Schema((NodeCell.TABLE, NodeSummary.TABLE, Factor.TABLE))
 
 
 @derivation(name="level-fidelity", schema=SCHEMA)
-def fidelity_of_levels(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+def fidelity_of_levels(inputs: Sequence[Artifact]) -> Rows:
     """Simulate every printed level of `published-levels`, and the peaks of `published-figures`.
 
     Raises:
@@ -103,8 +98,8 @@ def fidelity_of_levels(inputs: Sequence[Artifact]) -> Mapping[str, Sequence[Mapp
                 series[about["series"]] = about
                 rows.append(row)
     factors = list(_factors(series, rows))
-    known = {row["model"]: row["factor"] for row in factors}
-    calibrated = {(row["series"], row["concurrency"]) for row in factors}
+    known = {row.model: row.factor for row in factors}
+    calibrated = {(row.series, row.concurrency) for row in factors}
     cells = [
         cell
         for row in rows
@@ -124,7 +119,7 @@ def seal_level_fidelity(store: Store, publication: str, document: str = "") -> A
 
 def _peaks(
     figures: Sequence[Mapping[str, Any]], series: Sequence[Mapping[str, Any]]
-) -> Iterator[tuple[Cell, Cell]]:
+) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Rates that the document prints for a model, as levels of a series of their own."""
     of_all = {row["quantity"]: row["value"] for row in figures if row["model"] == "all"}
     at = {row["model"]: row["value"] for row in figures if row["quantity"] == "throughput, concurrency"}
@@ -176,7 +171,7 @@ def _simulate(
     return simulate_level(node, users, requests, series["isl"], series["osl"], shared=variant == SHARED)
 
 
-def _factors(series: Mapping[str, Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> Iterator[Cell]:
+def _factors(series: Mapping[str, Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> Iterator[Factor]:
     first: dict[str, Mapping[str, Any]] = {}
     for row in sorted(rows, key=lambda row: row["concurrency"]):
         about = series[row["series"]]
@@ -185,9 +180,9 @@ def _factors(series: Mapping[str, Mapping[str, Any]], rows: Sequence[Mapping[str
     for model, row in sorted(first.items()):
         level = _simulate(series[row["series"]], row, ROOFLINE, {})
         factor = row["total_tokens_per_s"] / level.total_tokens_per_s
-        yield {
-            "model": model, "series": row["series"], "concurrency": row["concurrency"], "factor": factor,
-        }  # fmt: skip
+        yield Factor(
+            model=model, series=row["series"], concurrency=row["concurrency"], factor=factor,
+        )  # fmt: skip
 
 
 def _cells(
@@ -196,7 +191,7 @@ def _cells(
     variant: str,
     known: Mapping[str, float],
     calibrated: set[tuple[str, int]],
-) -> Iterator[Cell]:
+) -> Iterator[NodeCell]:
     why = _why(series)
     if why and variant != ROOFLINE:
         return
@@ -206,13 +201,6 @@ def _cells(
     in_sample = variant == FACTOR and (row["series"], row["concurrency"]) in calibrated
     relation = relation_of(fitted=variant == FACTOR, used=in_sample)
     layout = load_layout(series["layout"])
-    common = {
-        "series": row["series"], "concurrency": row["concurrency"], "variant": variant,
-        "model": series["model"], "target": f"twin:{layout.platform}{SUFFIX}/{layout.model}",
-        "gpus": series["gpus"], "isl": series["isl"], "osl": series["osl"],
-        "requests": _load(series, row)[1], "requests_printed": series["requests"] is not None,
-        "in_flight": level.in_flight if level else None, "relation": relation, "why": why,
-    }  # fmt: skip
     for quantity, unit in _QUANTITIES.items():
         printed = row[quantity]
         if printed is None:
@@ -220,23 +208,27 @@ def _cells(
         simulated = getattr(level, quantity) if level else None
         error = simulated / printed - 1 if simulated is not None and not in_sample else None
         rate = unit == "tokens/s" and variant == ROOFLINE and simulated is not None
-        yield common | {
-            "quantity": quantity, "unit": unit, "printed": printed, "simulated": simulated, "error": error,
-            "beyond": printed > simulated if rate and simulated is not None else None,
-        }  # fmt: skip
+        yield NodeCell(
+            series=row["series"], concurrency=row["concurrency"], quantity=quantity, variant=variant,
+            model=series["model"], target=f"twin:{layout.platform}{SUFFIX}/{layout.model}",
+            gpus=series["gpus"], isl=series["isl"], osl=series["osl"], requests=_load(series, row)[1],
+            requests_printed=series["requests"] is not None, in_flight=level.in_flight if level else None,
+            unit=unit, printed=printed, simulated=simulated, relation=relation, error=error,
+            beyond=printed > simulated if rate and simulated is not None else None, why=why,
+        )  # fmt: skip
 
 
-def _summary(cells: Sequence[Cell]) -> Iterator[Cell]:
-    groups: dict[tuple[str, str, str], list[Cell]] = {}
+def _summary(cells: Sequence[NodeCell]) -> Iterator[NodeSummary]:
+    groups: dict[tuple[str, str, str], list[tuple[float, NodeCell]]] = {}
     for cell in cells:
-        if cell["error"] is not None:
-            groups.setdefault((cell["series"], cell["quantity"], cell["variant"]), []).append(cell)
+        if cell.error is not None:
+            groups.setdefault((cell.series, cell.quantity, cell.variant), []).append((cell.error, cell))
     for (series, quantity, variant), members in sorted(groups.items()):
-        worst = max(members, key=lambda cell: (abs(cell["error"]), -cell["concurrency"]))
-        yield {
-            "series": series, "quantity": quantity, "variant": variant, "model": worst["model"],
-            "relation": worst["relation"], "n_cells": len(members),
-            "median_error": quantile([abs(cell["error"]) for cell in members], 0.5),
-            "worst_error": worst["error"], "worst_concurrency": worst["concurrency"],
-            "n_beyond": sum(bool(cell["beyond"]) for cell in members),
-        }  # fmt: skip
+        error, worst = max(members, key=lambda member: (abs(member[0]), -member[1].concurrency))
+        yield NodeSummary(
+            series=series, quantity=quantity, variant=variant, model=worst.model,
+            relation=worst.relation, n_cells=len(members),
+            median_error=quantile([abs(off) for off, _ in members], 0.5),
+            worst_error=error, worst_concurrency=worst.concurrency,
+            n_beyond=sum(bool(cell.beyond) for _, cell in members),
+        )  # fmt: skip
