@@ -83,5 +83,5 @@ def test_bad_files_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="2 cells, not 1"):
         read_publication(path)
     path.write_text("[publication\n")
-    with pytest.raises(InputError, match="not a transcription"):
+    with pytest.raises(InputError, match="not valid TOML"):
         read_publication(path)

@@ -7,7 +7,6 @@ a cell without one is NULL with its text beside it, never a guess. Every row car
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from k3repro.errors import InputError
+from k3repro.toml import read_toml
 
 if TYPE_CHECKING:
     from k3repro.store import Artifact, Store
@@ -105,16 +105,14 @@ def read_publication(path: Path) -> Publication:
     Raises:
         InputError: no such file, not TOML, a missing field, or a row whose cell count is wrong.
     """
+    if not path.is_file():
+        raise InputError("no such transcription", where=path.name, fix="See artifacts/publications/.")
+    raw = read_toml(path)
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
         head = raw["publication"]
         tables = tuple(_table(entry) for entry in raw["table"])
         return Publication(head["id"], head["document"], head["date"], head["sha256"], tables)
-    except FileNotFoundError:
-        raise InputError(
-            "no such transcription", where=path.name, fix="See artifacts/publications/."
-        ) from None
-    except (KeyError, TypeError, tomllib.TOMLDecodeError) as error:
+    except (KeyError, TypeError) as error:
         raise InputError(f"not a transcription: {error}", where=path.name) from error
 
 

@@ -73,8 +73,8 @@ def write(tmp_path: Path, text: str) -> Path:
             "a needs b, b needs a",
         ),
         ('[pipeline]\nname = "other"\n' + stage("a"), "name is 'other' but the file is t.toml"),
-        ("name = ", "not TOML"),
-        ("\ufeffname", "not TOML"),
+        ("name = ", "not valid TOML"),
+        ("\ufeffname", "not valid TOML"),
     ],
 )
 def test_a_wrong_file_is_one_line(tmp_path: Path, text: str, said: str) -> None:

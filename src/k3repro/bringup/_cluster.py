@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 from k3repro.bringup import _sanitise
 from k3repro.errors import SpecError
+from k3repro.toml import parse_toml, read_toml
 
 ROLES = ("prefill_worker", "decode_worker", "prefill_master", "decode_master")
 SCHEDULERS = ("local", "ssh", "slurm")
@@ -137,10 +137,7 @@ def load_cluster(path: str | Path) -> Cluster:
         file = find_pipelines() / "clusters" / f"{path}.toml"
     if not file.is_file():
         raise SpecError("no such cluster file", where=str(path), fix="See pipelines/clusters for examples.")
-    try:
-        return parse_cluster(file.read_text(encoding="utf-8"), str(path))
-    except UnicodeDecodeError as error:
-        raise SpecError(f"not UTF-8 text: {error}", where=str(path)) from None
+    return cluster_of(read_toml(file, where=str(path), error=SpecError), str(path))
 
 
 def find_pipelines() -> Path:
@@ -159,11 +156,7 @@ def parse_cluster(text: str, where: str) -> Cluster:
     Raises:
         SpecError: no TOML, or not what a cluster file holds.
     """
-    try:
-        raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SpecError(f"not valid TOML: {error}", where=where) from None
-    return cluster_of(raw, where)
+    return cluster_of(parse_toml(text, where, error=SpecError), where)
 
 
 def cluster_of(raw: Mapping[str, Any], where: str) -> Cluster:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from k3repro.bringup._names import flags_of_engine
 from k3repro.bringup._values import knob_value, layout_value
 from k3repro.errors import SpecError
 from k3repro.spec import Layout, Model, Platform, load_layout, load_model, load_platform
+from k3repro.toml import read_toml
 
 _TOP = ("name", "title", "model", "container_prefix", "extends", "layout", "fabric", "sources", "choice")
 SECTIONS = (
@@ -168,17 +168,14 @@ def load_recipe(name: str, folder: Path | None = None) -> Recipe:
         )
     try:
         return _recipe(_read(path), path.name)
-    except (KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         said = f"{type(error).__name__}: {error}"
         raise SpecError(f"its fields do not make a recipe ({said})", where=path.name) from None
 
 
 def _read(path: Path) -> dict[str, Any]:
     """The document, on top of what it extends."""
-    try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise SpecError(f"not valid TOML: {error}", where=path.name) from None
+    raw = read_toml(path, error=SpecError)
     if "extends" not in raw:
         return raw
     base = path.parent / str(raw["extends"])

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from k3repro.bringup._plan import Plan
@@ -13,6 +11,7 @@ from k3repro.bringup._rule import RULES
 from k3repro.bringup._rules import check_plan
 from k3repro.spec import engine_rules
 from k3repro.store import Artifact, Column, Schema, Store, Table
+from k3repro.toml import shipped_toml
 
 _TEXT = "VARCHAR"
 
@@ -132,10 +131,8 @@ class Failure:
 @cache
 def failures() -> tuple[Failure, ...]:
     """The shipped list, in the order of the recorded table."""
-    text = files("k3repro.bringup").joinpath("failures.toml").read_text(encoding="utf-8")
-    return tuple(
-        Failure(**{**entry, "tests": tuple(entry["tests"])}) for entry in tomllib.loads(text)["failure"]
-    )
+    entries = shipped_toml("k3repro.bringup", "failures.toml")["failure"]
+    return tuple(Failure(**{**entry, "tests": tuple(entry["tests"])}) for entry in entries)
 
 
 def seal_plan(store: Store, plan: Plan) -> Artifact:

@@ -12,16 +12,15 @@ import gzip
 import io
 import json
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from k3repro.errors import InputError
+from k3repro.toml import shipped_toml
 
 __all__ = ["Census", "Kernel", "census_of", "read_trace"]
 
@@ -92,7 +91,7 @@ class _Pattern:
 
 @cache
 def _patterns(kind: str) -> tuple[_Pattern, ...]:
-    raw = tomllib.loads(files("k3repro.bringup").joinpath("kernels.toml").read_text(encoding="utf-8"))
+    raw = shipped_toml("k3repro.bringup", "kernels.toml")
     # Precision letters of library names (BBS, F8) are upper case; words of families are written in any case.
     flags = re.IGNORECASE if kind == "family" else 0
     return tuple(

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
-from importlib.resources import files
 
 from k3repro.errors import InputError
 from k3repro.spec import Layout, Platform
+from k3repro.toml import shipped_toml
 from k3repro.units import GIB
 
-_PUBLISHED = tomllib.loads(files("k3repro.spec").joinpath("data/published-terms.toml").read_text("utf-8"))[
-    "terms"
-]
+_PUBLISHED = shipped_toml("k3repro.spec", "data/published-terms.toml")["terms"]
 
 OVERHEAD: int = _PUBLISHED["overhead_bytes"][0]
 """Activations, graph capture, reserve and fragmentation, in bytes per GPU, as published."""

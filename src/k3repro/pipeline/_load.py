@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from k3repro.errors import PipelineError
 from k3repro.pipeline._reading import positive, strict, typed, unknown
 from k3repro.pipeline._spec import DEFAULT_CELL_TIMEOUT_S, PIPELINE_KEYS, Pipeline, Stage
 from k3repro.pipeline._table import read_stage
+from k3repro.toml import read_toml
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 
@@ -43,7 +42,7 @@ def find_pipeline(name: str, start: Path | None = None) -> Path:
 def load_pipeline(name: str | Path, *, target: str | None = None, start: Path | None = None) -> Pipeline:
     """Read and check a pipeline; raise PipelineError (one line: file, stage, key, near misses) when wrong."""
     path = find_pipeline(str(name), start)
-    document = _parsed(path)
+    document = read_toml(path, where=str(path), error=PipelineError)
     strict(document, ("pipeline", "stage"), str(path))
     head = typed(document, "pipeline", dict, str(path), {})
     strict(head, PIPELINE_KEYS, f"{path}: [pipeline]")
@@ -87,15 +86,6 @@ def _merged(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
         replace(stage, after=tuple(dict.fromkeys(stands_for.get(name, name) for name in stage.after)))
         for stage in kept
     )
-
-
-def _parsed(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise PipelineError(f"not TOML: {error}", where=str(path)) from None
-    except OSError as error:
-        raise PipelineError(f"cannot be read: {error.strerror}", where=str(path)) from None
 
 
 def _substitute(path: Path, stage: Stage) -> Stage:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import tomllib
-from importlib.resources import files
+from k3repro.toml import shipped_toml
 
-_LISTS = tomllib.loads(files(__package__).joinpath("words.toml").read_text(encoding="utf-8"))
+_LISTS = shipped_toml("k3repro.probes", "words.toml")
 
 ADJECTIVES: tuple[str, ...] = tuple(_LISTS["adjectives"].split())
 NOUNS: tuple[str, ...] = tuple(_LISTS["nouns"].split())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from k3repro.errors import InputError
 from k3repro.report._grammar import Grammar, names_only, refuse_number
 from k3repro.spec import vocabulary
+from k3repro.toml import read_toml
 
 __all__ = ["Exemption", "load_exemptions", "load_grammar", "own_names", "read_entries"]
 
@@ -59,10 +59,7 @@ def read_entries(path: Path, table: str, keys: tuple[str, ...]) -> list[dict[str
     """
     if not path.is_file():
         return []
-    try:
-        entries: list[dict[str, Any]] = tomllib.loads(path.read_text("utf-8")).get(table, [])
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"not TOML: {error}", where=str(path)) from None
+    entries: list[dict[str, Any]] = read_toml(path, where=str(path)).get(table, [])
     if not isinstance(entries, list):
         raise InputError(f"{table} is no list of tables", where=str(path), fix=f"Write [[{table}]].")
     for number, entry in enumerate(entries, 1):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 from k3repro.errors import InputError
 from k3repro.report._grammar import Grammar
 from k3repro.report._markup import attributes, escape, slug
+from k3repro.toml import read_toml
 
 __all__ = ["Term", "glossary_html", "load_glossary", "mark_terms"]
 
@@ -40,10 +40,11 @@ def load_glossary(root: Path, grammar: Grammar) -> list[Term]:
     path = root / "glossary.toml"
     if not path.is_file():
         return []
+    document = read_toml(path, where=str(path))
     try:
-        entries = tomllib.loads(path.read_text("utf-8"))["term"]
+        entries = document["term"]
         terms = [Term(item["name"], item["says"], tuple(item.get("aka", ()))) for item in entries]
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+    except (KeyError, TypeError) as error:
         raise InputError(
             f"cannot be read: {error!r}", where=str(path), fix="Write [[term]] with name, says and aka."
         ) from None

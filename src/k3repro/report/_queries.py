@@ -12,7 +12,6 @@ The rest of the comment lines are for people.
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +19,7 @@ from pathlib import Path
 from k3repro.errors import InputError
 from k3repro.report._markup import sha256
 from k3repro.report._site import study_files
+from k3repro.toml import parse_toml
 
 __all__ = ["ColumnSpec", "Query", "load_queries", "parse_query"]
 
@@ -138,10 +138,7 @@ def parse_query(name: str, text: str, where: str = "") -> Query:
 
 
 def _column(name: str, table: str, where: str) -> ColumnSpec:
-    try:
-        raw = tomllib.loads(f"x = {table}")["x"]
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"column {name}: {error}", where=where, fix="Write a TOML inline table.") from None
+    raw = parse_toml(f"x = {table}", f"{where}: column {name}")["x"]
     unknown = sorted(set(raw) - _KEYS)
     if unknown:
         raise InputError(

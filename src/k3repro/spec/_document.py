@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass
 from dataclasses import fields as fields_of
@@ -14,6 +13,7 @@ from typing import Any, TypeVar
 
 from k3repro.errors import SpecError
 from k3repro.registry import entries, package_folder
+from k3repro.toml import parse_toml
 
 T = TypeVar("T")
 _META = ("name", "title", "full_title", "aliases", "architecture", "family", "vendor", "model", "platform")
@@ -65,10 +65,7 @@ def parse_document(text: str, where: str) -> Document:
     Raises:
         SpecError: bad TOML, a field without a source, a source nobody defined, an unknown top-level key.
     """
-    try:
-        raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SpecError(f"not valid TOML: {error}", where=where) from None
+    raw = parse_toml(text, where, error=SpecError)
     legend = raw.pop("sources", {})
     unknown = raw.pop("unknown", {})
     head = {key: raw.pop(key) for key in _META if key in raw and not isinstance(raw[key], dict)}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from k3repro.errors import InputError
 from k3repro.spec._model import Model
+from k3repro.toml import shipped_toml
 
 __all__ = ["EngineRule", "engine_rules", "judge", "model_facts"]
 
@@ -61,10 +60,8 @@ def _version(text: str) -> tuple[int, int, int]:
 @cache
 def engine_rules() -> tuple[EngineRule, ...]:
     """The shipped rules."""
-    raw = tomllib.loads(
-        files("k3repro.spec").joinpath("data", "engine-rules.toml").read_text(encoding="utf-8")
-    )
-    return tuple(EngineRule(**entry) for entry in raw["rule"])
+    rules = shipped_toml("k3repro.spec", "data/engine-rules.toml")["rule"]
+    return tuple(EngineRule(**entry) for entry in rules)
 
 
 def model_facts(model: Model, tp: int, vision_mode: str | None = None) -> dict[str, Any]:

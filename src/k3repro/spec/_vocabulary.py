@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 from functools import cache
-from importlib.resources import files
 
 from k3repro.spec._catalog import models
 from k3repro.spec._layout import layouts
 from k3repro.spec._platform import platforms
+from k3repro.toml import shipped_toml
 
 
 @cache
@@ -25,6 +24,5 @@ def _terms() -> Iterator[str]:
         yield from (platform.name, platform.title, platform.full_title, platform.arch, platform.generation)
     for layout in layouts():
         yield from (layout.name, f"TP{layout.tp}", f"DP{layout.dp}", f"EP{layout.ep}")
-    text = files("k3repro.spec").joinpath("data", "vocabulary.toml").read_text(encoding="utf-8")
-    for terms in tomllib.loads(text).values():
+    for terms in shipped_toml("k3repro.spec", "data/vocabulary.toml").values():
         yield from terms

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from k3repro.errors import UsageError
 from k3repro.store import Artifact
+from k3repro.toml import shipped_toml
 from k3repro.twin._platform import Platform, checked
 from k3repro.twin.single import single_node, single_sources
 
@@ -17,7 +16,7 @@ __all__ = ["calibrated", "platform", "platform_names", "platform_sources"]
 
 @cache
 def _table() -> dict[str, dict[str, dict[str, Any]]]:
-    return tomllib.loads(files(__package__).joinpath("platforms.toml").read_text(encoding="utf-8"))
+    return shipped_toml("k3repro.twin", "platforms.toml")
 
 
 def platform_names() -> list[str]:

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 import random
-import tomllib
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
 from k3repro.errors import UsageError
+from k3repro.toml import shipped_toml
 from k3repro.workload._sessions import Corpus, Session, Turn
 
 __all__ = ["generate", "profile", "profile_names"]
 
 
 def _profiles() -> dict[str, dict[str, Any]]:
-    text = files(__package__).joinpath("profiles.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    return shipped_toml("k3repro.workload", "profiles.toml")
 
 
 def profile_names() -> list[str]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from k3repro.errors import UsageError
+from k3repro.toml import shipped_toml
 
 __all__ = ["Flags", "read_flags"]
 
@@ -66,7 +65,7 @@ class Flags:
 
 @cache
 def _table() -> dict[str, Any]:
-    return tomllib.loads(files(__package__).joinpath("flags.toml").read_text(encoding="utf-8"))
+    return shipped_toml("k3repro.twin.engine", "flags.toml")
 
 
 @cache
