@@ -1,4 +1,4 @@
--- title: What every lane printed, beside the prediction
+-- title: What every DP rank printed, beside the prediction
 -- column role: {label = "process"}
 -- column printed_tokens: {label = "printed", unit = "tokens", format = "d"}
 -- column predicted_tokens: {label = "by the block law", unit = "tokens", format = "d"}

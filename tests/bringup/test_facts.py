@@ -40,8 +40,8 @@ def facts(cluster: str, **changed: str) -> ServeFacts:
 @pytest.mark.parametrize("cluster", PRINTED)
 def test_the_published_lines_are_what_the_plan_predicts(cluster: str) -> None:
     found = facts(cluster)
-    assert len(found.lanes) == 16 and all(lane.agrees for lane in found.lanes)
-    assert {lane.lane for lane in found.lanes} == set(range(8))
+    assert len(found.ranks) == 16 and all(rank.agrees for rank in found.ranks)
+    assert {rank.rank for rank in found.ranks} == set(range(8))
     assert found.findings == () and found.unconnected == ()
     assert set(found.unmatched.values()) == {4}
 

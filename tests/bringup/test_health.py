@@ -10,7 +10,7 @@ from k3repro.bringup.health import (
     Sample,
     deferred_writes,
     judge_canary,
-    judge_lanes,
+    judge_ranks,
     judge_restart,
     judge_wedge,
     sample_of,
@@ -61,7 +61,7 @@ def test_tokens_that_move_are_never_a_wedge(steps: list[int]) -> None:
 
 
 def test_nothing_seen_is_no_verdict() -> None:
-    assert judge_wedge([]).ok and judge_canary({}).ok and judge_lanes({}, 8).ok and judge_restart([]).ok
+    assert judge_wedge([]).ok and judge_canary({}).ok and judge_ranks({}, 8).ok and judge_restart([]).ok
 
 
 def test_one_passes_and_more_fails() -> None:
@@ -72,11 +72,11 @@ def test_one_passes_and_more_fails() -> None:
 
 def test_lanes_without_context() -> None:
     blind = {0: (4, 4)} | dict.fromkeys(range(1, 8), (0, 4))
-    advice = judge_lanes(blind, 8)
-    assert advice.name == "lanes-without-context" and "moriio_pod_hosts" in advice.do
+    advice = judge_ranks(blind, 8)
+    assert advice.name == "ranks-without-context" and "moriio_pod_hosts" in advice.do
     assert "1, 2, 3, 4, 5, 6, 7 of 8" in advice.what
-    assert judge_lanes(dict.fromkeys(range(8), (4, 4)), 8).ok
-    assert judge_lanes(dict.fromkeys(range(8), (0, 4)), 8).ok  # all wrong is another failure
+    assert judge_ranks(dict.fromkeys(range(8), (4, 4)), 8).ok
+    assert judge_ranks(dict.fromkeys(range(8), (0, 4)), 8).ok  # all wrong is another failure
 
 
 def metrics(started: float) -> str:

@@ -209,7 +209,7 @@ def explained() -> str:
 def test_a_plan_begins_with_its_summary() -> None:
     said = plan()
     head = said[: said.index("\n# 1. ")]
-    words = ["lanes 4 to 7 on pw", "TP2 x DP8, EP16", "GiB per GPU: experts 89.1", "KV pool 12.1"]
+    words = ["DP ranks 4 to 7 on pw", "TP2 x DP8, EP16", "GiB per GPU: experts 89.1", "KV pool 12.1"]
     words += ["rules now", "time:"]
     assert all(word in head for word in words) and "warn: [image-by-digest]" in head
     assert " \\\n  --kv-cache-dtype fp8 \\\n" in said and max(map(len, said.splitlines())) < 700

@@ -55,15 +55,15 @@ def names(look: Look) -> list[str]:
 def test_a_healthy_serve_is_well() -> None:
     (look,) = looks()
     assert look.ok and look.canary == {1: (1, 1), 4: (4, 4)}
-    assert look.lanes == dict.fromkeys(range(8), (2, 2))
-    assert "well" in look.line() and "needles over 8 lanes: 16 of 16" in look.line()
+    assert look.ranks == dict.fromkeys(range(8), (2, 2))
+    assert "well" in look.line() and "needles over 8 DP ranks: 16 of 16" in look.line()
     assert json.loads(json.dumps(look.as_dict()))["ok"] is True
 
 
 def test_lanes_without_context_are_named() -> None:
     (look,) = looks("missing-peers=1")
-    assert names(look) == ["lanes-without-context"]
-    assert "lanes 1, 2, 3, 4, 5, 6, 7 of 8" in look.advice[0].what
+    assert names(look) == ["ranks-without-context"]
+    assert "ranks 1, 2, 3, 4, 5, 6, 7 of 8" in look.advice[0].what
 
 
 async def _start_some(

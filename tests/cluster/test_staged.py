@@ -145,8 +145,8 @@ def watched(hosts: Hosts, file: str, *options: str) -> tuple[int, dict[str, str]
 def test_the_watch_names_lanes_without_context(hosts: Hosts, clean: Path) -> None:
     file, _ = up(hosts, clean, extra='"transfer.extra.moriio_pod_hosts" = ""')
     code, said, document = watched(hosts, file)
-    assert code == 1 and "lanes-without-context" in said, document
-    assert "4, 5, 6, 7 of 8" in said["lanes-without-context"]
+    assert code == 1 and "ranks-without-context" in said, document
+    assert "4, 5, 6, 7 of 8" in said["ranks-without-context"]
     k3(hosts, "down", "--cluster", file)
     nothing_left(clean)
 

@@ -32,7 +32,7 @@ def test_every_role_of_the_plan(cluster: str, gpu: str) -> None:
         pools = parse_kv_lines(lines)
         assert [(pool.tokens, pool.max_model_len) for pool in pools] == [PRINTED[gpu]] * 4
         facts = parse_startup(lines)
-        assert facts.lanes == set(launch.lanes) and not facts.fatal and not facts.unmatched
+        assert facts.ranks == set(launch.lanes) and not facts.fatal and not facts.unmatched
         fitted = platform_of(launch, platform(gpu), pool=startup.pool, graph=startup.graph)
         assert (fitted.lanes, fitted.max_num_seqs) == (8, launch.max_num_seqs)
         ping = registration(launch)

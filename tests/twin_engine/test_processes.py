@@ -87,7 +87,7 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Engi
 
 def test_every_lane_speaks_in_the_log_of_its_own_process(engines: dict[str, Engine]) -> None:
     logs = {name: engine.text.splitlines() for name, engine in engines.items()}
-    lanes = {name: sorted(parse_startup(lines).lanes) for name, lines in logs.items()}
+    lanes = {name: sorted(parse_startup(lines).ranks) for name, lines in logs.items()}
     assert lanes == {"worker": [1], "prefill": [0], "decode": [0, 1]}
     assert {pool.tokens for lines in logs.values() for pool in parse_kv_lines(lines)} == {916_875}
     assert all("k3repro-twin" in lines[0] for lines in logs.values())

@@ -38,14 +38,14 @@ def test_the_published_lines(platform: str, pool: int, length: int, tokens: int,
     pools = parse_kv_lines(lines)
     assert [(p.tokens, p.max_model_len, p.concurrency) for p in pools] == [(tokens, length, concurrency)] * 4
     facts = parse_startup(lines)
-    assert facts.lanes == {0, 1, 2, 3} and facts.graph == "PIECEWISE" and facts.moe == "mxfp4"
+    assert facts.ranks == {0, 1, 2, 3} and facts.graph == "PIECEWISE" and facts.moe == "mxfp4"
     assert set(facts.connectors.values()) == {"CONSUMER"} and len(facts.connectors) == 4
     assert facts.ready == 8 and not facts.fatal and facts.unmatched == 1  # the API server's address
 
 
 def test_a_worker_speaks_for_its_own_lanes_and_a_later_version_in_one_line() -> None:
     lines = printed(launch(kind="worker"), "mi300x", version="0.28.0")
-    assert parse_startup(lines).lanes == {4, 5, 6, 7}
+    assert parse_startup(lines).ranks == {4, 5, 6, 7}
     assert sum(" KV cache size: " in line and "Maximum concurrency" in line for line in lines) == 4
 
 
@@ -100,7 +100,7 @@ def test_what_is_printed_is_parsed(engine: str, role: str, graph: str, int4: boo
 def test_every_fatal_text_is_found_and_the_first_comes_first() -> None:
     for name, text in FATAL.items():
         facts = parse_startup(["fine", f"(EngineCore_DP3 pid=1) ERROR {text} 5", "EngineDeadError"])
-        assert facts.fatal[0][:2] == (2, name) and facts.lanes == {3}
+        assert facts.fatal[0][:2] == (2, name) and facts.ranks == {3}
 
 
 def test_the_common_options_are_those_of_the_recipe() -> None:

@@ -1,4 +1,4 @@
-"""What engines said while they came up, lane by lane, beside what the budget predicts for the plan."""
+"""What engines said while they came up, rank by rank, beside what the budget predicts for the plan."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ LOG_BYTES = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class LaneFacts:
+class RankFacts:
     """One role's KV lines against the prediction; `agrees` None when it printed none."""
 
     role: str
-    lane: int
+    rank: int
     printed_tokens: int | None
     predicted_tokens: int
     printed_concurrency: float | None
@@ -34,7 +34,7 @@ class LaneFacts:
 class ServeFacts:
     """Facts of a serve from its logs. `unmatched` counts lines no pattern knows, per role."""
 
-    lanes: tuple[LaneFacts, ...]
+    ranks: tuple[RankFacts, ...]
     moe: Mapping[str, str | None]
     graph: Mapping[str, str | None]
     unmatched: Mapping[str, int]
@@ -88,7 +88,7 @@ def law_of(plan: Plan) -> BlockLaw:
 def read_facts(plan: Plan, logs: Mapping[str, str]) -> ServeFacts:
     """Parse the logs of all roles; findings say what is missing or not as predicted."""
     law = law_of(plan)
-    lanes: list[LaneFacts] = []
+    ranks: list[RankFacts] = []
     moe, graph, unmatched = dict[str, str | None](), dict[str, str | None](), dict[str, int]()
     connectors: dict[str, int] = {}
     findings: list[str] = []
@@ -99,15 +99,15 @@ def read_facts(plan: Plan, logs: Mapping[str, str]) -> ServeFacts:
         moe[launch.role], graph[launch.role] = facts.moe, facts.graph
         unmatched[launch.role], connectors[launch.role] = facts.unmatched, len(facts.connectors)
         kv = _kv(text, launch.role, findings)
-        lanes += _lanes(launch, kv, law, plan)
+        ranks += _ranks(launch, kv, law, plan)
         findings += _missing(launch, plan, len(kv), facts.moe, facts.graph)
         lines += [hide(line.strip()) for line in text.splitlines() if "KV cache size" in line][:1]
     findings += [
-        f"{lane.role} lane {lane.lane}: {lane.printed_tokens:,} tokens, predicted {lane.predicted_tokens:,}"
-        for lane in lanes
-        if lane.agrees is False
+        f"{at.role} DP rank {at.rank}: {at.printed_tokens:,} tokens, predicted {at.predicted_tokens:,}"
+        for at in ranks
+        if at.agrees is False
     ]  # fmt: skip
-    return ServeFacts(tuple(lanes), moe, graph, unmatched, connectors, tuple(findings), tuple(lines))
+    return ServeFacts(tuple(ranks), moe, graph, unmatched, connectors, tuple(findings), tuple(lines))
 
 
 def _kv(text: str, role: str, findings: list[str]) -> list[KvLines]:
@@ -118,7 +118,7 @@ def _kv(text: str, role: str, findings: list[str]) -> list[KvLines]:
         return []
 
 
-def _lanes(launch: Launch, kv: list[KvLines], law: BlockLaw, plan: Plan) -> list[LaneFacts]:
+def _ranks(launch: Launch, kv: list[KvLines], law: BlockLaw, plan: Plan) -> list[RankFacts]:
     layout = plan.recipe.layout
     blocks = law.pool_blocks(layout.kv_pool_bytes)
     tokens = law.printed_tokens(blocks, layout.max_model_len)
@@ -131,7 +131,7 @@ def _lanes(launch: Launch, kv: list[KvLines], law: BlockLaw, plan: Plan) -> list
             concurrency=printed.concurrency, kv_bytes=layout.kv_pool_bytes,
         )  # fmt: skip
         found.append(
-            LaneFacts(
+            RankFacts(
                 launch.role,
                 first + index,
                 printed.tokens,
@@ -152,7 +152,7 @@ def _missing(launch: Launch, plan: Plan, kv: int, moe: str | None, graph: str | 
     findings = []
     if kv != _local(plan):
         findings.append(
-            f"{launch.role}: {kv} KV lines, {_local(plan)} lanes: a lane or a known line is missing"
+            f"{launch.role}: {kv} KV lines, {_local(plan)} DP ranks: a rank or a known line is missing"
         )
     if moe is None:
         findings.append(f"{launch.role}: no line names the expert path")

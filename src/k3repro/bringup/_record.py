@@ -1,4 +1,4 @@
-"""The artifact of a bring-up: its timeline, and what every lane printed beside the prediction."""
+"""The artifact of a bring-up: its timeline, and what every DP rank printed beside the prediction."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Moment(Row, table="timeline", key=("step",)):
 
 
 class RankLine(Row, table="lanes", key=("role", "lane")):
-    """KV lines of every lane against the block law."""
+    """KV lines of every DP rank against the block law."""
 
     role: str
     lane: int
@@ -56,7 +56,7 @@ def seal_bring_up(store: Store, state: State, serve: Mapping[str, Any], recipe: 
             Moment(step=i, at_s=round(item["at"] - begun, 3), phase=item["phase"], what=item["what"])
             for i, item in enumerate(state.timeline)
         ],
-        "lanes": [dict(lane) for lane in facts.get("lanes", ())],
+        "lanes": [RankLine(lane=rank.pop("rank"), **rank) for rank in map(dict, facts.get("ranks", ()))],
         "roles": [
             RoleLine(role=role, moe=facts["moe"][role], graph=facts["graph"][role], unmatched=count)
             for role, count in facts.get("unmatched", {}).items()

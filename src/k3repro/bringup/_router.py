@@ -9,8 +9,8 @@ from dataclasses import dataclass
 _FLAG = re.compile(r"(?<![\w-])--[a-z0-9][a-z0-9-]*")
 # Where a flag is missing, something else does its work, or rule router-capability refuses the plan.
 _INSTEAD = {
-    "--moriio-dp-size": "left out: the engines' pings carry dp_size, the router spreads over the lanes",
-    "--intra-node-data-parallel-size": "left out: in discovery mode lanes come from the pings",
+    "--moriio-dp-size": "left out: the engines' pings carry dp_size, the router spreads over the DP ranks",
+    "--intra-node-data-parallel-size": "left out: in discovery mode DP ranks come from the pings",
     "--prefill-policy": "left out: --policy applies to both pools",
     "--decode-policy": "left out: --policy applies to both pools",
     "--prefill": "left out: engines register themselves by discovery",

@@ -21,7 +21,7 @@ def _extra(launch: Launch) -> dict[str, Any]:
     "transfer-config-on-every-role",
     "deny",
     source="recipe; vLLM MoRIIO connector",
-    reason="A headless lane without it binds no handshake listener; its peer waits, then dies.",
+    reason="A headless rank without it binds no handshake listener; its peer waits, then dies.",
     fix="Put all four roles in transfer.roles.",
 )
 def _everywhere(plan: Plan) -> Iterator[str]:
@@ -34,7 +34,7 @@ def _everywhere(plan: Plan) -> Iterator[str]:
     "peer-hosts",
     "deny",
     source="recipe, fork key moriio_pod_hosts",
-    reason="Lanes whose peer is not listed decode without context: seven of eight at DP8, and no error.",
+    reason="DP ranks whose peer is not listed decode without context: seven of eight at DP8, and no error.",
     fix="Producers list the decode pool, consumers the prefill pool, in rank order.",
 )
 def _peers(plan: Plan) -> Iterator[str]:
@@ -123,7 +123,7 @@ def _ignored(plan: Plan) -> Iterator[str]:
     "ports-apart",
     "deny",
     source="vLLM MoRIIO connector; gpustack#6019",
-    reason="Handshake and notify listeners take TP x DP ports each; an overlap fails on one lane only.",
+    reason="Handshake and notify listeners take TP x DP ports each; an overlap fails on one DP rank only.",
     fix="Keep the ranges apart from each other and from the single ports.",
 )
 def _ports(plan: Plan) -> Iterator[str]:
@@ -157,8 +157,8 @@ def _ephemeral(plan: Plan) -> Iterator[str]:
     "data-parallel-group",
     "deny",
     source="vLLM serve; MAD#205",
-    reason="Ranks that overlap or lack a lane hang the start; a headless engine may not own rank 0.",
-    fix="Worker: start rank = lanes of the master, headless. Master: API servers, port.",
+    reason="DP ranks that overlap or leave one out hang the start; a headless engine may not own rank 0.",
+    fix="Worker: start rank = DP ranks of the master, headless. Master: API servers, port.",
 )
 def _group(plan: Plan) -> Iterator[str]:
     for launch in plan.launches:
@@ -166,7 +166,7 @@ def _group(plan: Plan) -> Iterator[str]:
         start = number(launch, "--data-parallel-start-rank")
         headless = launch.flag("--headless") is not None
         if local is None or size is None or local * 2 != size:
-            yield f"{launch.role}: {local} lanes of {size}, two nodes have to make all"
+            yield f"{launch.role}: {local} DP ranks of {size}, two nodes have to make all"
         if headless != (not launch.node.master):
             yield f"{launch.role}: --headless is for workers, and for all of them"
         if headless and start != local:
@@ -182,14 +182,14 @@ def _group(plan: Plan) -> Iterator[str]:
     "api-servers",
     "deny",
     source="recipe",
-    reason="More API servers than lanes do not start.",
+    reason="More API servers than DP ranks do not start.",
     fix="flags.master.--api-server-count <= DP.",
 )
 def _servers(plan: Plan) -> Iterator[str]:
     for launch in plan.launches:
         servers, size = number(launch, "--api-server-count"), number(launch, "--data-parallel-size")
         if servers and size and servers > size:
-            yield f"{launch.role}: {servers} API servers for {size} lanes"
+            yield f"{launch.role}: {servers} API servers for {size} DP ranks"
 
 
 @rule(

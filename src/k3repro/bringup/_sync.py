@@ -114,11 +114,11 @@ def diagram(plan: Plan) -> str:
     rows = [
         f"clients --> router {plan.router.url} (on {plan.router.node.host})",
         f"              |-- prompts --> prefill pool, TP{tp} x DP{dp}, {prefill}",
-        f"              |                 3. master {names['prefill_master']}, lanes 0 to {local - 1}",
-        f"              |                 1. worker {names['prefill_worker']}, lanes {local} to {dp - 1}",
+        f"              |                 3. master {names['prefill_master']}, DP ranks 0 to {local - 1}",
+        f"              |                 1. worker {names['prefill_worker']}, DP ranks {local} to {dp - 1}",
         "              |                      |  MoRIIO: KV and state, written once, read back",
         f"              '-- answers --> decode pool, TP{tp} x DP{dp}, {decode}",
-        f"                                4. master {names['decode_master']}, lanes 0 to {local - 1}",
-        f"                                2. worker {names['decode_worker']}, lanes {local} to {dp - 1}",
+        f"                                4. master {names['decode_master']}, DP ranks 0 to {local - 1}",
+        f"                                2. worker {names['decode_worker']}, DP ranks {local} to {dp - 1}",
     ]  # fmt: skip
     return "\n".join(rows)

@@ -274,9 +274,9 @@ class BringUp:
             texts |= split_logs(result.out, {launch.role: launch.log})
         facts = read_facts(self.plan, texts)
         self.state.facts = {"startup": facts.as_dict(), "metrics_urls": metrics_urls(self.plan)}
-        lanes = [lane for lane in facts.lanes if lane.agrees]
+        ranks = [rank for rank in facts.ranks if rank.agrees]
         self.note(
-            "facts", f"{len(lanes)} of {len(facts.lanes)} lanes print the KV tokens that were predicted"
+            "facts", f"{len(ranks)} of {len(facts.ranks)} DP ranks print the KV tokens that were predicted"
         )
         for finding in facts.findings:
             self.note("facts", f"finding: {finding}")
@@ -307,28 +307,28 @@ class BringUp:
                     where=url, fix=fix,
                 )  # fmt: skip
             self.note("canary", f"concurrency {concurrency} answers")
-        await self._every_lane(url, model, limit)
+        await self._every_rank(url, model, limit)
 
-    async def _every_lane(self, url: str, model: str, limit: float) -> None:
-        """As many requests as a pool has lanes, four at a time: the router goes round, each lane gets one.
+    async def _every_rank(self, url: str, model: str, limit: float) -> None:
+        """As many requests as a pool has DP ranks, four at a time: the router goes round, each rank gets one.
 
-        The canary alone never reaches the last lanes: a headless worker that cannot receive would pass it.
+        The canary alone never reaches the last ranks: a headless worker that cannot receive would pass it.
 
         Raises:
-            FindingError: a lane does not answer.
+            FindingError: a rank does not answer.
         """
-        lanes, wrong = self.plan.recipe.layout.dp, list[str]()
-        for start in range(0, lanes, 4):
+        ranks, wrong = self.plan.recipe.layout.dp, list[str]()
+        for start in range(0, ranks, 4):
             wrong += [
-                line for line in await canary(url, model, min(4, lanes - start), timeout_s=limit) if line
+                line for line in await canary(url, model, min(4, ranks - start), timeout_s=limit) if line
             ]
         if wrong:
             await self._look("lanes")
             raise FindingError(
-                f"{len(wrong)} of {lanes} requests over all lanes failed ({wrong[0]})", where=url,
-                fix="A lane cannot receive: see rules transfer-config-on-every-role and peer-hosts.",
+                f"{len(wrong)} of {ranks} requests over all DP ranks failed ({wrong[0]})", where=url,
+                fix="A DP rank cannot receive: see rules transfer-config-on-every-role and peer-hosts.",
             )  # fmt: skip
-        self.note("lanes", f"{lanes} requests over all lanes answer")
+        self.note("lanes", f"{ranks} requests over all DP ranks answer")
 
 
 def first_errors(statuses: Iterable[RoleStatus]) -> list[tuple[str, str, int, str, str]]:
@@ -409,7 +409,7 @@ async def _unfit(state: State, plan: Plan) -> str:
         return f"was left in phase {state.phase}"
     if state.digest != plan.digest:
         return "is of another plan"
-    # One token proves one lane of each pool: a worker may be gone and the serve still answer.
+    # One token proves one rank of each pool: a worker may be gone and the serve still answer.
     gone = [role for role, status in (await look_at(state)).items() if not status.alive]
     if gone:
         return f"has lost {' and '.join(gone)}"

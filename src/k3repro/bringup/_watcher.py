@@ -27,7 +27,7 @@ from k3repro.bringup.health import (
     Sample,
     deferred_writes,
     judge_canary,
-    judge_lanes,
+    judge_ranks,
     judge_restart,
     judge_wedge,
     sample_of,
@@ -38,19 +38,19 @@ from k3repro.twin import needle_question, needle_sentence
 __all__ = ["Look", "Watcher", "health_script", "read_health"]
 
 _POOLS = ("prefill", "decode")
-_EVERY_LANES = 10  # a needle per lane costs two requests each: at the first look, then now and then
+_EVERY_RANKS = 10  # a needle per DP rank costs two requests each: at the first look, then now and then
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One look. No `advice`: all is well. `canary` and `lanes` are (passed, asked), empty when not asked."""
+    """One look. No `advice`: all is well. `canary` and `ranks` are (passed, asked), empty when not asked."""
 
     serve: str
     at_s: float
     sample: Sample
     roles_alive: tuple[int, int]
     canary: Mapping[int, tuple[int, int]]
-    lanes: Mapping[int, tuple[int, int]]
+    ranks: Mapping[int, tuple[int, int]]
     advice: tuple[Advice, ...]
 
     @property
@@ -71,11 +71,9 @@ class Look:
         flight = "unknown" if self.sample.in_flight is None else self.sample.in_flight
         seen = [f"{alive} of {started} roles alive", f"{flight} in flight"]
         seen += [f"canary {c}: {ok} of {asked}" for c, (ok, asked) in sorted(self.canary.items())]
-        if self.lanes:
-            found = sum(hit for hit, _ in self.lanes.values())
-            seen.append(
-                f"needles over {len(self.lanes)} lanes: {found} of {sum(n for _, n in self.lanes.values())}"
-            )
+        if self.ranks:
+            found, asked = (sum(count[i] for count in self.ranks.values()) for i in (0, 1))
+            seen.append(f"needles over {len(self.ranks)} DP ranks: {found} of {asked}")
         words = [f"{item.name}: {item.what}. {item.do}" for item in self.advice] or ["well"]
         return f"{'; '.join(words)} ({', '.join(seen)})"
 
@@ -131,14 +129,14 @@ class Watcher:
         advice += [judge_restart(self.samples), judge_wedge(self.samples, silent_s=self.silent_s)]
         advice += [deferred_writes(lines), await self._router()]
         passed: dict[int, tuple[int, int]] = {}
-        lanes: dict[int, tuple[int, int]] = {}
+        ranks: dict[int, tuple[int, int]] = {}
         if self.requests and not await self._busy(sample):
-            passed, lanes = await self._ask(pools)
-            advice += [judge_canary(passed), judge_lanes(lanes, len(lanes))]
+            passed, ranks = await self._ask(pools)
+            advice += [judge_canary(passed), judge_ranks(ranks, len(ranks))]
         self._looks += 1
         alive = sum(status.alive for status in statuses.values())
         wrong = tuple(item for item in advice if not item.ok)
-        return Look(self.state.serve, time.time(), sample, (alive, len(statuses)), passed, lanes, wrong)
+        return Look(self.state.serve, time.time(), sample, (alive, len(statuses)), passed, ranks, wrong)
 
     def _remember(self, sample: Sample) -> None:
         self.samples.append(sample)
@@ -204,9 +202,9 @@ class Watcher:
             passed[concurrency] = (sum(not line for line in failed), concurrency)
             if failed == [line for line in failed if line]:
                 return passed, {}  # nothing answers: a needle would say no more
-        if self._looks % _EVERY_LANES:
+        if self._looks % _EVERY_RANKS:
             return passed, {}
-        return passed, await self._needles(model, _lanes_of(pools))
+        return passed, await self._needles(model, _ranks_of(pools))
 
     async def _model(self) -> str:
         """The name the engines serve under: a P/D router does not tell."""
@@ -219,25 +217,25 @@ class Watcher:
                 continue
         return ""
 
-    async def _needles(self, model: str, lanes: int) -> dict[int, tuple[int, int]]:
-        """Two needles a lane, one request at a time; the lane is the one whose counter moved."""
+    async def _needles(self, model: str, ranks: int) -> dict[int, tuple[int, int]]:
+        """Two needles a DP rank, one request at a time; the rank is the one whose counter moved."""
         hits: dict[int, tuple[int, int]] = {}
-        before = _by_lane((await self._pools()).get(list(self._urls)[-1], Metrics()))
-        for number in range(2 * lanes):
+        before = _by_rank((await self._pools()).get(list(self._urls)[-1], Metrics()))
+        for number in range(2 * ranks):
             value = f"VIGIL-{secrets.randbelow(9000) + 1000}"
-            key = f"lane-{number}"
+            key = f"rank-{number}"
             prompt = f"{needle_sentence(key, value)}\n\n{needle_question(key)}"
             wrong, text = await ask(self.state.url, model, tokens=24, prompt=prompt, timeout_s=self.answer_s)
-            after = _by_lane((await self._pools()).get(list(self._urls)[-1], Metrics()))
-            moved = [lane for lane in after if after[lane] != before.get(lane, 0.0)]
-            lane, before = moved[0] if len(moved) == 1 else number % lanes, after
-            found, asked = hits.get(lane, (0, 0))
+            after = _by_rank((await self._pools()).get(list(self._urls)[-1], Metrics()))
+            moved = [rank for rank in after if after[rank] != before.get(rank, 0.0)]
+            rank, before = moved[0] if len(moved) == 1 else number % ranks, after
+            found, asked = hits.get(rank, (0, 0))
             if not wrong:
-                hits[lane] = (found + (value in text), asked + 1)
+                hits[rank] = (found + (value in text), asked + 1)
         return dict(sorted(hits.items()))
 
 
-def _by_lane(metrics: Metrics) -> dict[int, float]:
+def _by_rank(metrics: Metrics) -> dict[int, float]:
     found: dict[int, float] = {}
     for sample in metrics.named("vllm:generation_tokens"):
         engine = sample.labels.get("engine", "")
@@ -246,8 +244,8 @@ def _by_lane(metrics: Metrics) -> dict[int, float]:
     return found
 
 
-def _lanes_of(pools: Mapping[str, Metrics]) -> int:
-    return max((len(_by_lane(metrics)) for metrics in pools.values()), default=0) or 8
+def _ranks_of(pools: Mapping[str, Metrics]) -> int:
+    return max((len(_by_rank(metrics)) for metrics in pools.values()), default=0) or 8
 
 
 def _roles(statuses: Mapping[str, RoleStatus]) -> list[Advice]:

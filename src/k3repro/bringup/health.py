@@ -18,7 +18,7 @@ __all__ = [
     "Sample",
     "deferred_writes",
     "judge_canary",
-    "judge_lanes",
+    "judge_ranks",
     "judge_restart",
     "judge_wedge",
     "sample_of",
@@ -125,15 +125,15 @@ def judge_canary(passed: Mapping[int, tuple[int, int]]) -> Advice:
     return WELL
 
 
-def judge_lanes(hits: Mapping[int, tuple[int, int]], lanes: int) -> Advice:
-    """Needles by lane: (found, asked). A lane that finds none while another finds all has no context."""
-    asked = {lane: result for lane, result in hits.items() if result[1]}
-    blind = sorted(lane for lane, (found, _) in asked.items() if not found)
-    seeing = [lane for lane, (found, count) in asked.items() if found == count]
+def judge_ranks(hits: Mapping[int, tuple[int, int]], ranks: int) -> Advice:
+    """Needles by DP rank: (found, asked). A rank that finds none while another finds all has no context."""
+    asked = {rank: result for rank, result in hits.items() if result[1]}
+    blind = sorted(rank for rank, (found, _) in asked.items() if not found)
+    seeing = [rank for rank, (found, count) in asked.items() if found == count]
     if not blind or not seeing:
         return WELL
-    what = f"lanes {', '.join(map(str, blind))} of {lanes} answer without context, {len(seeing)} with it"
-    return Advice("lanes-without-context", what, "Set moriio_pod_hosts on all four roles. " + RELAUNCH)
+    what = f"DP ranks {', '.join(map(str, blind))} of {ranks} answer without context, {len(seeing)} with it"
+    return Advice("ranks-without-context", what, "Set moriio_pod_hosts on all four roles. " + RELAUNCH)
 
 
 def judge_restart(samples: Sequence[Sample]) -> Advice:

@@ -178,7 +178,7 @@ def tensor_parallel_sizes(platform: Platform) -> list[int]:
 
 
 def nodes_of(tp: int, pp: int, platform: Platform) -> int:
-    """Nodes that one lane of TP x PP takes; TP is within a node or fills whole ones.
+    """Nodes that one DP rank of TP x PP takes; TP is within a node or fills whole ones.
 
     Raises:
         InputError: a TP that neither divides a node nor fills whole ones; the message lists those that do.
@@ -195,10 +195,10 @@ def candidate(
     model: Model, stages: Sequence[Weights], platform: Platform, nodes: int, tp: int, *,
     heap: int = HEAP, overhead: int = OVERHEAD, kv_needed: int | None = None,
 ) -> Candidate:  # fmt: skip
-    """One layout: `tp` in as many pipeline stages as there are `stages`, and the lanes that the nodes hold.
+    """One layout: `tp` in as many pipeline stages as there are `stages`, and as many DP ranks as fit.
 
     Raises:
-        InputError: no node, a negative term, a TP that no node has, or fewer GPUs than one lane takes.
+        InputError: no node, a negative term, a TP that no node has, or fewer GPUs than one DP rank takes.
     """
     if nodes < 1 or heap < 0 or overhead < 0 or (kv_needed or 0) < 0:
         raise InputError("nodes are at least 1 and no term of a budget is negative")

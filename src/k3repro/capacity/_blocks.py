@@ -126,7 +126,7 @@ class BlockLaw:
         return low
 
     def n_max(self, blocks: int, length: int) -> int:
-        """Requests of `length` tokens resident at once over all lanes; the null block is kept back."""
+        """Requests of `length` tokens resident at once over all DP ranks; the null block is kept back."""
         return self.engine.dp * (max(blocks - 1, 0) // self.blocks_per_request(length))
 
     def law(self) -> Law:

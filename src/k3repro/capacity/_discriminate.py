@@ -38,8 +38,8 @@ def discriminating_rungs(
 ) -> list[Rung]:
     """One rung per context at which the laws differ; none where they give the same number.
 
-    What to watch: requests waiting while lanes have free slots (the engine's waiting and running gauges), not
-    whether requests complete, because a request that does not fit queues.
+    What to watch: requests waiting while DP ranks have free slots (the engine's waiting and running gauges),
+    not whether requests complete, because a request that does not fit queues.
     """
     rungs = []
     for context in contexts:

@@ -18,15 +18,15 @@ MOST_BYTES = 2**60
 
 KNOBS = {
     "slots": "Raise max_num_seqs: a setting, not hardware.",
-    "blocks": "Enlarge the KV pool (--kv-cache-memory-bytes): a smaller heap, more HBM or more lanes.",
+    "blocks": "Enlarge the KV pool (--kv-cache-memory-bytes): a smaller heap, more HBM or more DP ranks.",
     "max_model_len": "Raise max_model_len.",
-    "request": "Enlarge the KV pool: not even one request of this context fits a lane.",
+    "request": "Enlarge the KV pool: not even one request of this context fits a DP rank.",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class NMax:
-    """Concurrency at one context, over all lanes.
+    """Concurrency at one context, over all DP ranks.
 
     `slots` is None when max_num_seqs is not known, `pool` when no layer keeps anything per token.
     """
@@ -125,7 +125,7 @@ def _binding(
     """The least limit, the one after it, and what to turn; ties name the limit that hardware sets."""
     if longest is not None and context > longest:
         reason = (
-            f"one request of {context:,} tokens needs more than a lane's pool; the longest is {longest:,}"
+            f"one request of {context:,} tokens needs more than a DP rank's pool; the longest is {longest:,}"
         )
         return {
             "effective": 0,

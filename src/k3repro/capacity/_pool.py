@@ -59,7 +59,7 @@ def first_that_starts(
 ) -> Engine:  # fmt: skip
     """The engine at the smallest TP within a node at which one request of `max_model_len` fits.
 
-    Where none does it is the TP with the most room; lanes are what the nodes hold.
+    Where none does it is the TP with the most room; DP ranks are what the nodes hold.
     """
     weights = weights_of_stages(inventory, model, engine.pp, resident, platform=platform)
     best: tuple[int, Engine] | None = None
@@ -82,7 +82,7 @@ def at_tp(
     model: Model, engine: Engine, platform: Platform, stages: Sequence[Weights], terms: Terms, *,
     nodes: int | None, tp: int,
 ) -> tuple[Engine, Candidate]:  # fmt: skip
-    """The engine and the layout at a TP, with every lane that the nodes (by default one lane's) hold."""
+    """The engine and the layout at a TP, with every DP rank that the nodes (by default one rank's) hold."""
     count = max(nodes or 0, nodes_of(tp, len(stages), platform))
     plan = candidate(model, stages, platform, count, tp, heap=terms.heap, overhead=terms.overhead)
     return replace(engine, tp=tp, dp=plan.dp), plan

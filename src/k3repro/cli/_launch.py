@@ -218,7 +218,7 @@ def _check_counts(given: dict[str, Any]) -> None:
 
 
 def _published_nodes(layout: Layout | None, engine: Engine, platform: Platform) -> int | None:
-    """Nodes of the published pool, where lanes of this TP and PP fill its GPUs."""
+    """Nodes of the published pool, where DP ranks of this TP and PP fill its GPUs."""
     if layout is None:
         return None
     return layout.decode_nodes if layout.gpus >= engine.tp * engine.pp else None
@@ -227,17 +227,17 @@ def _published_nodes(layout: Layout | None, engine: Engine, platform: Platform) 
 def _placed(
     launch: Launch, terms: Terms, checkpoint: Checkpoint | None, resident: str | None, dp: int | None
 ) -> Launch:
-    """The launch with its nodes, lanes, layout and pool. Weights are counted only where one needs it."""
+    """The launch with its nodes, DP ranks, layout and pool. Weights are counted only where one needs it."""
     platform, engine = launch.platform, launch.engine
     assert platform is not None
-    lane_nodes = nodes_of(engine.tp, engine.pp, platform)
+    rank_nodes = nodes_of(engine.tp, engine.pp, platform)
     if dp is not None and launch.nodes is None:
         launch = replace(
-            launch, nodes=max(lane_nodes, -(-engine.tp * engine.pp * dp // platform.gpus_per_node))
+            launch, nodes=max(rank_nodes, -(-engine.tp * engine.pp * dp // platform.gpus_per_node))
         )
-    lanes = replace(launch, engine=replace(engine, dp=dp or _lanes(launch, platform, lane_nodes)))
+    ranks = replace(launch, engine=replace(engine, dp=dp or _ranks(launch, platform, rank_nodes)))
     if checkpoint is None and launch.pool is not None and launch.sources["tp"] != "default":
-        return lanes
+        return ranks
     try:
         return _beside_weights(
             launch, terms, (checkpoint or checkpoint_of_model(launch.model)).inventory, resident, dp
@@ -245,7 +245,7 @@ def _placed(
     except (InputError, SpecError) as error:
         if checkpoint is not None or launch.sources["tp"] == "given":
             raise
-        return replace(lanes, no_pool=error.what)
+        return replace(ranks, no_pool=error.what)
 
 
 def _beside_weights(
@@ -277,10 +277,10 @@ def _beside_weights(
     return replace(launch, pool=pool.bytes)
 
 
-def _lanes(launch: Launch, platform: Platform, lane_nodes: int) -> int:
-    """Lanes that the nodes hold, a published pool's GPUs among them."""
+def _ranks(launch: Launch, platform: Platform, rank_nodes: int) -> int:
+    """DP ranks that the nodes hold, a published pool's GPUs among them."""
     ranks = launch.engine.tp * launch.engine.pp
-    gpus = (launch.nodes or lane_nodes) * platform.gpus_per_node
+    gpus = (launch.nodes or rank_nodes) * platform.gpus_per_node
     if launch.layout is not None and launch.nodes == launch.layout.decode_nodes:
         gpus = launch.layout.gpus
     if gpus < ranks:

@@ -64,18 +64,18 @@ def _place(made: Plan, node: Node) -> str:
 def summary(made: Plan) -> Iterator[str]:
     """Nodes, roles, layout, memory, what is checked, how long it takes, and what speaks against it."""
     cluster, layout = made.cluster, made.recipe.layout
-    lanes = made.recipe.platform.gpus_per_node // layout.tp
+    ranks = made.recipe.platform.gpus_per_node // layout.tp
     rails = _ADAPTERS.get(cluster.fabric_kind, cluster.fabric_kind)
     what = f"{made.recipe.model.title} on {made.recipe.platform.title}, {rails} rails"
     yield f"{what}: cluster {cluster.name}, plan {made.digest}"
     for number, launch in enumerate(made.launches, start=1):
-        first = 0 if launch.node.master else lanes
+        first = 0 if launch.node.master else ranks
         place = _place(made, launch.node)
-        yield f"  {number}. {launch.role:15} lanes {first} to {first + lanes - 1} on {place}"
+        yield f"  {number}. {launch.role:15} DP ranks {first} to {first + ranks - 1} on {place}"
     yield f"  5. {'router':15} on {_place(made, made.router.node)}, for clients {made.router.url}"
     yield (
         f"layout per pool: TP{layout.tp} x DP{layout.dp}, EP{layout.tp * layout.dp}; "
-        f"{layout.max_num_seqs} slots a lane, requests up to {layout.max_model_len:,} tokens"
+        f"{layout.max_num_seqs} slots a DP rank, requests up to {layout.max_model_len:,} tokens"
     )
     yield from _memory(made)
     how = f"{cluster.scheduler}, {cluster.runtime}"

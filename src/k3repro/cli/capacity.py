@@ -107,7 +107,7 @@ def _other_mode(launch: Launch, context: int) -> dict[str, Any] | None:
 def _show_nmax(launch: Launch, answer: NMax, other: dict[str, Any] | None) -> None:
     pool = f"{thousands(need_pool(launch))} bytes per GPU"
     click.echo(f"{launch.model.name} on {launch.platform.title if launch.platform else '?'}, {pool}")
-    click.echo(f"at {thousands(answer.context)} tokens, over {launch.engine.dp} lanes:")
+    click.echo(f"at {thousands(answer.context)} tokens, over {launch.engine.dp} DP ranks:")
     click.echo(
         f"  block law   {answer.block}   ({answer.pool_blocks} blocks, {answer.blocks_per_request} a request)"
     )

@@ -32,7 +32,7 @@ class Setting:
 
     @property
     def slots(self) -> int:
-        """In-flight places over all lanes."""
+        """In-flight places over all DP ranks."""
         return self.max_num_seqs * self.engine.dp
 
     def token_bytes(self) -> int:

@@ -73,9 +73,9 @@ def _config(models: Mapping[str, Any], metrics: Metrics) -> dict[str, Any]:
     first = entries[0] if isinstance(entries, list) and entries and isinstance(entries[0], dict) else {}
     if isinstance(first.get("max_model_len"), int):
         config["max_model_len"] = first["max_model_len"]
-    lanes = {sample.labels.get("engine") for sample in metrics.named(_ENGINE_METRIC)} - {None}
-    if lanes:
-        config["engines"] = len(lanes)
+    ranks = {sample.labels.get("engine") for sample in metrics.named(_ENGINE_METRIC)} - {None}
+    if ranks:
+        config["engines"] = len(ranks)
     return config
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 __all__ = ["FATAL", "READY", "StartupFacts", "connector_line", "graph_line", "moe_line", "parse_startup"]
 
 READY = "Application startup complete."
-_LANE = re.compile(r"\(EngineCore(?:_DP|_)?(\d+)?\b[^)]*\)")
+_RANK = re.compile(r"\(EngineCore(?:_DP|_)?(\d+)?\b[^)]*\)")
 _MOE_INT4 = "Requantizing Kimi-K3 MXFP4 experts to groupwise int4 for gfx942..."
 _MOE_MXFP4 = "Using AITER_MXFP4_BF16 for Kimi-K3 SiTU MXFP4 MoE."
 _CONNECTOR = re.compile(r"Initialized MoRIIO Connector,engine_id:\s*([^,\s]+),\s*role:\s*(\w+)")
@@ -50,12 +50,12 @@ FATAL: dict[str, str] = {
 
 @dataclass(slots=True)
 class StartupFacts:
-    """What a log says besides its KV lines. `lanes` are the data-parallel ranks that spoke."""
+    """What a log says besides its KV lines. `ranks` are the data-parallel ranks that spoke."""
 
     moe: str | None = None
     graph: str | None = None
     connectors: dict[str, str] = field(default_factory=dict)
-    lanes: set[int] = field(default_factory=set)
+    ranks: set[int] = field(default_factory=set)
     ready: int = 0
     fatal: list[tuple[int, str, str]] = field(default_factory=list)
     unmatched: int = 0
@@ -85,9 +85,9 @@ def parse_startup(lines: Iterable[str]) -> StartupFacts:
     """Read a log; `fatal` holds (line number, name, line) in order, so the first error comes first."""
     facts = StartupFacts()
     for number, line in enumerate(lines, start=1):
-        lane = _LANE.search(line)
-        if lane and lane[1]:
-            facts.lanes.add(int(lane[1]))
+        rank = _RANK.search(line)
+        if rank and rank[1]:
+            facts.ranks.add(int(rank[1]))
         if not _read(facts, line, number) and line.strip():
             facts.unmatched += 1
     return facts

@@ -78,7 +78,7 @@ class Layout:
 
     @property
     def slots(self) -> int:
-        """In-flight sequence places of the decode pool: max_num_seqs on each data-parallel lane."""
+        """In-flight sequence places of the decode pool: max_num_seqs on each DP rank."""
         return self.max_num_seqs * self.dp
 
 

@@ -214,7 +214,7 @@ def _fixed(name: str, law: Mapping[str, Any]) -> Platform:
 
 
 def _as_it_is(spec: Platform) -> Platform:
-    """With what the fullest lane's tokens cost switched on again."""
+    """With what the fullest DP rank's tokens cost switched on again."""
     return spec.with_overrides({"step_context_ps": str(platform(spec.name).step_context_ps)})
 
 

@@ -18,7 +18,7 @@ from k3repro.store import Artifact, Col, Row, Rows, Schema, derivation
 from k3repro.units import order_free_sum
 
 CHUNK = 2048
-LANES = 8
+RANKS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ Terms = Callable[[PrefillCell], tuple[float, ...]]
 
 
 def chunk_steps(cell: PrefillCell) -> float:
-    """Prefill steps a lane takes for its share of a wave: whole requests per lane, whole chunks per step."""
-    per_lane = -(-cell.concurrency // LANES)
-    return float(-(-per_lane * cell.context // CHUNK))
+    """Prefill steps a DP rank takes for its share of a wave: whole requests a rank, whole chunks per step."""
+    per_rank = -(-cell.concurrency // RANKS)
+    return float(-(-per_rank * cell.context // CHUNK))
 
 
 # name -> regressors of seconds; the power law is fitted in logarithms and stands apart.
