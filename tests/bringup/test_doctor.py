@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from k3repro.bringup import (
     CHECKS,
-    Cell,
+    DoctorCell,
     Local,
     Mount,
     NodeFacts,
@@ -93,7 +93,7 @@ def look(folder: Path, plan: Plan | None = None) -> NodeFacts:
     return read_probe(plan.cluster.nodes[0].host, result.out, asked, time.time())
 
 
-def cells(folder: Path, others: tuple[NodeFacts, ...] = ()) -> dict[str, Cell]:
+def cells(folder: Path, others: tuple[NodeFacts, ...] = ()) -> dict[str, DoctorCell]:
     plan = plan_of(folder)
     mine = look(folder, plan)
     everybody = {mine.host: mine} | {f"other{i}": other for i, other in enumerate(others)}
@@ -306,7 +306,7 @@ def test_interface_and_address_are_the_nodes_own(probe: str, state: str, said: s
     assert (cell.state, cell.seen) == (state, said) and bool(cell.fix) == (state != "ok")
 
 
-def judged(probe: str, others: str = "", **fields: Any) -> dict[str, Cell]:
+def judged(probe: str, others: str = "", **fields: Any) -> dict[str, DoctorCell]:
     plan = make_plan(load_recipe("kimi-k3-mi300x"), replace(load_cluster("mi300x-cx7"), **fields))
     facts = read_probe("pm", probe, 0, 0)
     everybody = {"pm": facts} | {name: read_probe(name, others, 0, 0) for name in ("pw", "dm") if others}

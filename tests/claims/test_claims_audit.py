@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k3repro.claims import HEDGES, audit_ledger, headline, read_ledger_text
-from k3repro.claims._compare import Outcome, compare
+from k3repro.claims._compare import Agreement, compare
 from k3repro.printed import Span, claimed_span
 
 
@@ -175,7 +175,7 @@ def test_a_contradiction_means_that_no_pair_of_values_fits(a, b, c, d, operator)
         "=": claimed.intersects(derived), "<=": claimed.low <= derived.high, "<": claimed.low < derived.high,
         ">=": claimed.high >= derived.low, ">": claimed.high > derived.low,
     }[operator]  # fmt: skip
-    assert (compare(claimed, operator, derived) is Outcome.CONTRADICTED) == (not fits)
+    assert (compare(claimed, operator, derived) is Agreement.CONTRADICTED) == (not fits)
 
 
 @given(

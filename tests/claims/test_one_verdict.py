@@ -15,7 +15,7 @@ from k3repro.report._allowlist import load_grammar
 from k3repro.report._queries import load_queries
 from k3repro.report._sources import Sources
 from k3repro.store import Store
-from k3repro.studies.kimi_k3.publication import Reading, publication_check
+from k3repro.studies.kimi_k3.publication import CheckedFigure, publication_check
 
 ROOT = Path(__file__).parents[2]
 # Columns called verdict that judge no printed number: what each judges instead.
@@ -83,7 +83,7 @@ def test_a_repeated_print_has_the_verdict_of_its_quantity(store: Store) -> None:
 def test_a_figure_is_the_claim_that_it_names(store: Store, ledger: Mapping[str, Verdict]) -> None:
     """A reading of another number than its claim prints would wear a verdict that is not its own."""
     inputs = [store.find(seal) for seal in store.find("publication-check@amd-di-kimi-k3").inputs]
-    readings = cast(list[Reading], publication_check(inputs)["readings"])
+    readings = cast(list[CheckedFigure], publication_check(inputs)["readings"])
     words = {"experts in the lane", "layouts that fit"}  # printed as words, which their claims quote
     assert len(readings) == 45
     for row in readings:

@@ -12,7 +12,7 @@ import pytest
 from pipeline_project import Project
 
 from k3repro.errors import PipelineError
-from k3repro.pipeline import Plan, explain
+from k3repro.pipeline import RunPlan, explain
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +26,7 @@ def states(project: Project, **options: object) -> dict[str, str]:
 
 
 def why(project: Project, **options: object) -> dict[str, tuple[str, tuple[str, ...]]]:
-    plan: Plan = explain(project.file, store=project.store, **options)
+    plan: RunPlan = explain(project.file, store=project.store, **options)
     return {item.stage.name: (item.judgement.state, item.judgement.reasons) for item in plan.stages}
 
 

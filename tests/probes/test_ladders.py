@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from k3repro.errors import InputError, InvalidRun, UsageError
 from k3repro.probes import capacity_grid, confirm_limits, estimate_probe, limits, run_pair, run_probe
 from k3repro.probes._run import resolved
-from k3repro.probes.cells import FAILED, OVER, SERVED, STALL, UNKNOWN, judge
+from k3repro.probes.cells import FAILED, OVER, SERVED, STALL, UNKNOWN, judge_cell
 from k3repro.probes.effects import _interval, spread_of
 from k3repro.probes.needles import preamble
 from k3repro.probes.plan import Rung
@@ -130,14 +130,14 @@ IDLE = [seen(at, running=4, waiting=0, kv_usage=0.1, generated=7) for at in rang
 )
 def test_a_cell_tells_a_stall_from_too_little_room(rows: Any, looks: list[Seen], verdict: str) -> None:
     rung = Rung("grid", 3, 3, 100, 10)
-    assert judge(rung, 110, rows, looks, None, timeout_s=100).verdict == verdict
+    assert judge_cell(rung, 110, rows, looks, None, timeout_s=100).verdict == verdict
 
 
 def test_a_full_pool_and_a_queue_for_prefill_are_told_apart() -> None:
     rung, rows = Rung("grid", 3, 3, 100, 10), wave(50, 60, 70)
-    assert judge(rung, 110, rows, BUSY, None, 100).verdict == "served, pool full"
+    assert judge_cell(rung, 110, rows, BUSY, None, 100).verdict == "served, pool full"
     behind = [seen(at, running=1, waiting=2, kv_usage=0.2, generated=at) for at in range(0, 80, 5)]
-    assert judge(rung, 110, rows, behind, None, 100).verdict == "served, waiting for prefill"
+    assert judge_cell(rung, 110, rows, behind, None, 100).verdict == "served, waiting for prefill"
 
 
 def test_the_grid_of_the_clean_twin_has_both_predictions_and_no_failed_cell(gated: Store) -> None:

@@ -14,7 +14,7 @@ from k3repro.studies.kimi_k3.calibration import calibrate
 from k3repro.studies.kimi_k3.fidelity import fidelity
 from k3repro.studies.kimi_k3.relations import relations
 from k3repro.twin import platform, platform_sources
-from k3repro.twin.waves import Session, lognormal, replay, simulate_wave
+from k3repro.twin.waves import WaveSession, lognormal, replay, simulate_wave
 
 pytestmark = pytest.mark.slow
 
@@ -205,7 +205,7 @@ def test_lognormal_draws_keep_their_quantiles() -> None:
 def test_sessions_think_between_turns() -> None:
     spec = platform("mi325x").with_overrides({"jitter_ppm": "0"})
     turns = ((1000, 0, 5), (2000, 1000, 5))
-    idle, thinking = (replay(spec, [Session(turns, think)], 1, 10**12) for think in (0, 30_000_000_000))
+    idle, thinking = (replay(spec, [WaveSession(turns, think)], 1, 10**12) for think in (0, 30_000_000_000))
     assert [flight.arrival_ns - idle[0].finished_ns for flight in idle[1:]] == [0]
     assert [flight.arrival_ns - thinking[0].finished_ns for flight in thinking[1:]] == [30_000_000_000]
     assert idle[1].cached_tokens == 1000

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from k3repro.cli.twin import twin
 from k3repro.errors import UsageError
-from k3repro.twin.engine import Launch, read_flags, read_launch
+from k3repro.twin.engine import RoleLaunch, read_flags, read_launch
 
 TABLE = tomllib.loads(files("k3repro.twin.engine").joinpath("flags.toml").read_text())
 
 
-def launch(pool: str, kind: str, **extra: str) -> Launch:
+def launch(pool: str, kind: str, **extra: str) -> RoleLaunch:
     config = transfer_config(pool, ["10.0.0.3", "10.0.0.4"], 36367, **extra)
     return read_launch(role_arguments(pool, kind, "10.0.0.1", config), {"VLLM_HOST_IP": "10.0.0.2"})
 

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from k3repro.serve.lines import parse_kv_lines
 from k3repro.serve.startup import FATAL, connector_line, graph_line, moe_line, parse_startup
-from k3repro.twin.engine import Launch, read_launch
+from k3repro.twin.engine import RoleLaunch, read_launch
 from k3repro.twin.engine._connector import EngineDead
 from k3repro.twin.engine._log import log_to
 from k3repro.twin.engine._startup import Startup
 
 
-def printed(launch: Launch, platform: str, version: str = "0.27") -> list[str]:
+def printed(launch: RoleLaunch, platform: str, version: str = "0.27") -> list[str]:
     lines: list[str] = []
     startup = Startup(launch, platform, version, log_to(lines.append))
     startup.engine_lines("abc")
@@ -23,7 +23,7 @@ def printed(launch: Launch, platform: str, version: str = "0.27") -> list[str]:
     return lines
 
 
-def launch(*more: str, pool: str = "decode", kind: str = "master") -> Launch:
+def launch(*more: str, pool: str = "decode", kind: str = "master") -> RoleLaunch:
     config = transfer_config(pool, ["a", "b"])
     return read_launch([*role_arguments(pool, kind, "127.0.0.1", config), *more], {})
 

@@ -3,7 +3,7 @@
 from k3repro.bringup import _doctor_site  # noqa: F401  its checks register themselves
 from k3repro.bringup._by_hand import started_by_hand
 from k3repro.bringup._cluster import CLUSTER_KEYS, ROLES, Cluster, Mount, Node, load_cluster, parse_cluster
-from k3repro.bringup._doctor import CHECKS, Cell, Doctor, examine, judge_facts
+from k3repro.bringup._doctor import CHECKS, Doctor, DoctorCell, examine, judge_facts
 from k3repro.bringup._down import Down, tear_down
 from k3repro.bringup._effects import refuse_without_effect
 from k3repro.bringup._executors import Executor, Local, Result, Slurm, Ssh, make_executor, require_extra
@@ -35,7 +35,7 @@ from k3repro.bringup._state import State, StateFile
 from k3repro.bringup._sync import diagram, doctor, start, stop, watch_once
 from k3repro.bringup._up import bring_up, cluster_text_of, first_errors, look_at
 from k3repro.bringup._watcher import Look, Watcher
-from k3repro.spec import EngineRule, engine_rules, judge, model_facts
+from k3repro.spec import EngineRule, engine_rules, model_facts, rules_for
 
 __all__ = [
     "CHECKS",
@@ -44,10 +44,10 @@ __all__ = [
     "RULES",
     "SECTIONS",
     "Broken",
-    "Cell",
     "Choice",
     "Cluster",
     "Doctor",
+    "DoctorCell",
     "Down",
     "EngineRule",
     "Executor",
@@ -89,7 +89,6 @@ __all__ = [
     "gate_serve",
     "hand_scripts",
     "inside_image",
-    "judge",
     "judge_facts",
     "launch_facts",
     "launch_script",
@@ -108,6 +107,7 @@ __all__ = [
     "router_argv",
     "router_flags_of",
     "router_script",
+    "rules_for",
     "seal_bring_up",
     "seal_plan",
     "seal_rules",

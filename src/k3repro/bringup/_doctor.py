@@ -26,7 +26,7 @@ DISK_GIB = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class DoctorCell:
     """One check on one node: state ok, bad, unknown or n/a, what was seen, what fixes it."""
 
     check: str
@@ -40,7 +40,7 @@ class Cell:
 class Doctor:
     """All cells, by check and node."""
 
-    cells: tuple[Cell, ...]
+    cells: tuple[DoctorCell, ...]
     seconds: float
 
     @property
@@ -94,23 +94,23 @@ async def _look(node: Node, plan: Plan, executor: Executor) -> NodeFacts:
     return read_probe(node.host, result.out, asked, time.time())
 
 
-def judge_facts(facts: NodeFacts, plan: Plan, everybody: Mapping[str, NodeFacts]) -> list[Cell]:
+def judge_facts(facts: NodeFacts, plan: Plan, everybody: Mapping[str, NodeFacts]) -> list[DoctorCell]:
     """All cells of one node."""
     return list(_judge(facts, plan, everybody))
 
 
-def _judge(facts: NodeFacts, plan: Plan, everybody: Mapping[str, NodeFacts]) -> Iterator[Cell]:
+def _judge(facts: NodeFacts, plan: Plan, everybody: Mapping[str, NodeFacts]) -> Iterator[DoctorCell]:
     if facts.error:
-        yield Cell(
+        yield DoctorCell(
             "reachable", facts.host, BAD, facts.error, "Log in by hand; see [ssh] in the cluster file."
         )
         return
-    yield Cell("reachable", facts.host, GOOD, "answers")
+    yield DoctorCell("reachable", facts.host, GOOD, "answers")
     for name, judge in CHECKS.items():
         if why := _skipped(name, plan.cluster):
-            yield Cell(name, facts.host, NOT_APPLICABLE, why)
+            yield DoctorCell(name, facts.host, NOT_APPLICABLE, why)
         else:
-            yield Cell(name, facts.host, *judge(facts, plan, everybody))
+            yield DoctorCell(name, facts.host, *judge(facts, plan, everybody))
 
 
 def _skipped(name: str, cluster: Cluster) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from k3repro.bringup._plan import Launch, Plan
 from k3repro.bringup._rule import number, rule
-from k3repro.spec import judge, model_facts
+from k3repro.spec import model_facts, rules_for
 
 _BACKENDS = ("mori_high_throughput", "mori_low_latency", "allgather_reducescatter", "naive", "pplx",
              "deepep_high_throughput", "deepep_low_latency", "flashinfer_all2allv")  # fmt: skip
@@ -54,7 +54,7 @@ def _substituted(plan: Plan) -> Iterator[str]:
 def _engine(plan: Plan, outcome: str) -> Iterator[str]:
     version = str(plan.recipe.get("pins", "engine_version"))
     for launch in plan.launches:
-        for item in judge(launch_facts(launch, plan), version):
+        for item in rules_for(launch_facts(launch, plan), version):
             if item.outcome == outcome:
                 yield f"{launch.role}: {item.id}: {item.what} {item.fix} ({item.evidence})"
 

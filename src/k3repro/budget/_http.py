@@ -11,7 +11,16 @@ from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit, urlunsplit
 
 from k3repro.errors import InputError, TargetError
-from k3repro.shards import INDEX, SINGLE, Header, Index, IndexCheck, header_length, parse_header, parse_index
+from k3repro.shards import (
+    INDEX,
+    SINGLE,
+    Index,
+    IndexCheck,
+    ShardHeader,
+    header_length,
+    parse_header,
+    parse_index,
+)
 
 FIRST_READ = 128 * 1024
 """Bytes of the first range: a dense shard's whole header; an expert shard takes the second read."""
@@ -33,7 +42,7 @@ def shown(url: str) -> str:
     return urlunsplit((parts.scheme, f"{host}:{port}" if port else host, parts.path, "", ""))
 
 
-def read_remote(source: str, *, progress: Progress = None) -> Iterator[Header]:
+def read_remote(source: str, *, progress: Progress = None) -> Iterator[ShardHeader]:
     """The headers of a checkpoint at a URL (an index, a single file, or the folder of either).
 
     Raises:
@@ -44,12 +53,12 @@ def read_remote(source: str, *, progress: Progress = None) -> Iterator[Header]:
     if urlsplit(source).path.endswith(".safetensors"):
         return iter([_header(source, progress)])
     index = _index(source)
-    if isinstance(index, Header):
+    if isinstance(index, ShardHeader):
         return iter([index])
     return iter(_shards(source, index, progress))
 
 
-def _index(source: str) -> Index | Header:
+def _index(source: str) -> Index | ShardHeader:
     if urlsplit(source).path.endswith(".json"):
         return parse_index(_whole(source), shown(source))
     try:
@@ -60,7 +69,7 @@ def _index(source: str) -> Index | Header:
         return _header(_join(source, SINGLE), None)
 
 
-def _shards(source: str, index: Index, progress: Progress) -> list[Header]:
+def _shards(source: str, index: Index, progress: Progress) -> list[ShardHeader]:
     base = source if not urlsplit(source).path.endswith(".json") else _parent(source)
     check = IndexCheck(index)
     with ThreadPoolExecutor(CONCURRENCY) as pool:
@@ -71,7 +80,7 @@ def _shards(source: str, index: Index, progress: Progress) -> list[Header]:
     return headers
 
 
-def _header(url: str, progress: Progress) -> Header:
+def _header(url: str, progress: Progress) -> ShardHeader:
     where = shown(url)
     first, size = _range(url, 0, FIRST_READ)
     length = header_length(first, where, size)

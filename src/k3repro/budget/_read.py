@@ -7,12 +7,12 @@ from pathlib import Path
 
 from k3repro.budget._http import read_remote
 from k3repro.errors import InputError
-from k3repro.shards import INDEX, Header, IndexCheck, parse_index, read_header
+from k3repro.shards import INDEX, IndexCheck, ShardHeader, parse_index, read_header
 
 _FIX = "Give a .safetensors file, a folder of them, an index .json, or the URL of one."
 
 
-def read_headers(source: str, *, progress: Callable[[str], None] | None = None) -> Iterator[Header]:
+def read_headers(source: str, *, progress: Callable[[str], None] | None = None) -> Iterator[ShardHeader]:
     """The headers of a checkpoint, shard by shard; `progress` is told each shard's name.
 
     Raises:
@@ -40,13 +40,13 @@ def read_headers(source: str, *, progress: Callable[[str], None] | None = None) 
         raise InputError("no such file or folder", where=source, fix=_FIX)
 
 
-def _file(path: Path, progress: Callable[[str], None] | None) -> Header:
+def _file(path: Path, progress: Callable[[str], None] | None) -> ShardHeader:
     if progress:
         progress(path.name)
     return read_header(path)
 
 
-def _unindexed(files: list[Path], progress: Callable[[str], None] | None) -> Iterator[Header]:
+def _unindexed(files: list[Path], progress: Callable[[str], None] | None) -> Iterator[ShardHeader]:
     """Without an index nothing says where a tensor belongs, so at least none may be there twice."""
     seen: set[str] = set()
     for file in files:
@@ -58,7 +58,7 @@ def _unindexed(files: list[Path], progress: Callable[[str], None] | None) -> Ite
         yield header
 
 
-def _indexed(path: Path, progress: Callable[[str], None] | None) -> Iterator[Header]:
+def _indexed(path: Path, progress: Callable[[str], None] | None) -> Iterator[ShardHeader]:
     index = parse_index(path.read_bytes(), str(path))
     missing = [shard for shard in index.shards if not (path.parent / shard).is_file()]
     if missing:

@@ -18,7 +18,7 @@ from k3repro.store import Artifact, Col, Row, Rows, Schema, derivation
 CONTEXTS = (1_280, 50_000, 100_000, 200_000, 300_000, 512_000)
 
 
-class Term(Row, table="terms", key=("platform", "prefix_caching")):
+class LawTerms(Row, table="terms", key=("platform", "prefix_caching")):
     """Terms of the block law."""
 
     platform: str
@@ -40,7 +40,7 @@ class Term(Row, table="terms", key=("platform", "prefix_caching")):
     pool_law: Annotated[str | None, Col(doc="N_max by bytes per token as a formula tree")]
 
 
-class NMax(Row, table="n_max", key=("platform", "prefix_caching", "context_tokens")):
+class NMaxRow(Row, table="n_max", key=("platform", "prefix_caching", "context_tokens")):
     """Requests that fit, by law."""
 
     platform: str
@@ -68,7 +68,7 @@ class CapacityRung(Row, table="rungs", key=("platform", "context_tokens")):
     reachable: Annotated[bool | None, Col(doc="whether slots let that many requests in")]
 
 
-SCHEMA = Schema((Term.TABLE, NMax.TABLE, CapacityRung.TABLE))
+SCHEMA = Schema((LawTerms.TABLE, NMaxRow.TABLE, CapacityRung.TABLE))
 
 
 def engine_of(layout: Layout, *, prefix_caching: bool | None = None) -> Engine:
@@ -105,10 +105,10 @@ def capacity_law(inputs: Sequence[Artifact], *, contexts: Sequence[int] = CONTEX
     return tables
 
 
-def _terms(model: Model, layout: Layout, engine: Engine) -> Term:
+def _terms(model: Model, layout: Layout, engine: Engine) -> LawTerms:
     law = block_law(model, engine)
     blocks = law.pool_blocks(layout.kv_pool_bytes)
-    return Term(
+    return LawTerms(
         platform=layout.platform,
         prefix_caching=engine.caches_prefixes,
         mode=law.mode,
@@ -129,13 +129,13 @@ def _terms(model: Model, layout: Layout, engine: Engine) -> Term:
     )
 
 
-def _n_max(model: Model, layout: Layout, engine: Engine, contexts: Sequence[int]) -> Iterator[NMax]:
+def _n_max(model: Model, layout: Layout, engine: Engine, contexts: Sequence[int]) -> Iterator[NMaxRow]:
     for context in contexts:
         answer = n_max(
             model, engine, layout.kv_pool_bytes, context,
             max_num_seqs=layout.max_num_seqs, max_model_len=layout.max_model_len,
         )  # fmt: skip
-        yield NMax(
+        yield NMaxRow(
             platform=layout.platform, prefix_caching=engine.caches_prefixes, context_tokens=context,
             blocks_per_request=answer.blocks_per_request, block=answer.block, pool=answer.pool,
             slots=answer.slots, effective=answer.effective, binds=answer.binds, next=answer.next,

@@ -19,7 +19,7 @@ from k3repro.spec import Model
 from k3repro.store import Artifact, Col, Row, Rows, Schema, derivation
 
 
-class Startup(Row, table="startups", key=("launch",)):
+class PredictedStartup(Row, table="startups", key=("launch",)):
     """Start-up lines of each launch, by the block law."""
 
     launch: str
@@ -38,7 +38,7 @@ class Startup(Row, table="startups", key=("launch",)):
     printed_concurrency: float | None
 
 
-class Admission(Row, table="admissions", key=("launch", "context")):
+class PredictedAdmission(Row, table="admissions", key=("launch", "context")):
     """Requests of one length that run together."""
 
     launch: str
@@ -48,7 +48,7 @@ class Admission(Row, table="admissions", key=("launch", "context")):
     bytes_law: Annotated[int | None, Col("requests", "resident together, by bytes per token")]
 
 
-class Handoff(Row, table="handoffs", key=("launch", "prompt_tokens")):
+class PredictedHandoff(Row, table="handoffs", key=("launch", "prompt_tokens")):
     """Bytes a request moves from prefill to decode."""
 
     launch: str
@@ -59,7 +59,7 @@ class Handoff(Row, table="handoffs", key=("launch", "prompt_tokens")):
     bytes: Annotated[int | None, Col("bytes", "one request on one rank")]
 
 
-SCHEMA = Schema((Startup.TABLE, Admission.TABLE, Handoff.TABLE))
+SCHEMA = Schema((PredictedStartup.TABLE, PredictedAdmission.TABLE, PredictedHandoff.TABLE))
 
 
 def law_of_launch(model: Model, launch: Mapping[str, Any]) -> BlockLaw:
@@ -97,10 +97,10 @@ def predict_launches(
     return tables
 
 
-def _startup(launch: Mapping[str, Any], law: BlockLaw) -> Startup:
+def _startup(launch: Mapping[str, Any], law: BlockLaw) -> PredictedStartup:
     kept = ("version", "tp", "kv_dtype", "prefix_caching", "block_size", "pool_bytes", "max_model_len")
     blocks = law.pool_blocks(launch["pool_bytes"])
-    return Startup(
+    return PredictedStartup(
         launch=launch["name"], **{name: launch[name] for name in kept},
         block_tokens=law.block_tokens, padding_percent=law.padding_percent,
         pool_block_bytes=law.pool_block_bytes, pool_blocks=blocks,
@@ -111,21 +111,21 @@ def _startup(launch: Mapping[str, Any], law: BlockLaw) -> Startup:
 
 def _admissions(
     model: Model, launch: Mapping[str, Any], law: BlockLaw, contexts: Sequence[int]
-) -> Iterator[Admission]:
+) -> Iterator[PredictedAdmission]:
     blocks, by_bytes = law.pool_blocks(launch["pool_bytes"]), pool_law(model, law.engine)
     for context in contexts:
         variables = {"pool": float(launch["pool_bytes"]), "context": float(context)}
-        yield Admission(
+        yield PredictedAdmission(
             launch=launch["name"], context=context,
             blocks_per_request=law.blocks_per_request(context), block_law=law.n_max(blocks, context),
             bytes_law=int(evaluate(by_bytes.formula, variables)),
         )  # fmt: skip
 
 
-def _handoffs(launch: Mapping[str, Any], law: BlockLaw, prompts: Sequence[int]) -> Iterator[Handoff]:
+def _handoffs(launch: Mapping[str, Any], law: BlockLaw, prompts: Sequence[int]) -> Iterator[PredictedHandoff]:
     for prompt in prompts:
         found = handoff(law, prompt)
-        yield Handoff(
+        yield PredictedHandoff(
             launch=launch["name"], prompt_tokens=prompt, state_pages=found.state_pages,
             state_bytes=found.state_bytes, blocks=found.blocks, bytes=found.bytes,
         )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from k3repro.claims._audit import Backing
 from k3repro.claims._claim import Binding, Claim
-from k3repro.claims._compare import Outcome, compare
+from k3repro.claims._compare import Agreement, compare
 from k3repro.claims._ledger import LedgerError
 from k3repro.errors import K3Error
 from k3repro.printed import Span
@@ -108,5 +108,5 @@ def _backing(claim: Claim, binding: Binding, row: Mapping[str, Any]) -> Backing:
         value - claim.value if told else None,
         binding.tolerance,
         binding.tolerance_from,
-        outcome if tier == "measured" else Outcome.UNDECIDABLE,
+        outcome if tier == "measured" else Agreement.UNDECIDABLE,
     )

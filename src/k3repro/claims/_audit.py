@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from k3repro.claims._claim import Binding, Claim, Ledger, Relation
-from k3repro.claims._compare import Outcome, compare
+from k3repro.claims._compare import Agreement, compare
 from k3repro.claims._corrections import smallest_change
 from k3repro.claims._formula import Measure
 from k3repro.printed import DECISION_WIDTH, OPEN_HEDGES, Span
@@ -25,7 +25,7 @@ class Step:
 
     formula: str
     role: str
-    outcome: Outcome
+    outcome: Agreement
     claimed: Span
     derived: Span
     inputs: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class Backing:
     difference: Fraction | None
     tolerance: Fraction
     tolerance_from: str
-    outcome: Outcome
+    outcome: Agreement
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ class Verdict:
     @property
     def decisive(self) -> Step | None:
         """The step that settled the verdict."""
-        settled = {"contradicted": Outcome.CONTRADICTED, "supported": Outcome.SUPPORTED}
-        wanted = Outcome.CONTRADICTED if self.code == "K3C110" else settled.get(self.verdict)
+        settled = {"contradicted": Agreement.CONTRADICTED, "supported": Agreement.SUPPORTED}
+        wanted = Agreement.CONTRADICTED if self.code == "K3C110" else settled.get(self.verdict)
         return next(
             (step for step in self.steps if step.outcome is wanted), self.steps[0] if self.steps else None
         )
@@ -119,7 +119,7 @@ def _steps(ledger: Ledger) -> dict[str, list[Step]]:
             environment, doubled = ({n: known[n] for n in relation.formula.names} for known in prints)
             step = _target_step(claim, relation, environment, doubled)
             steps.setdefault(claim.id, []).append(step)
-            if step.outcome is Outcome.CONTRADICTED or relation.operator != "=" or step.role == "repeated":
+            if step.outcome is Agreement.CONTRADICTED or relation.operator != "=" or step.role == "repeated":
                 continue
             for name in sorted(set(relation.formula.names) & set(ledger.claims)):
                 allowed = relation.formula.solve(name, claim.span(), environment)
@@ -133,15 +133,15 @@ def _target_step(
 ) -> Step:
     derived = relation.formula.evaluate(environment).span
     outcome = compare(claim.span(), relation.operator, derived)
-    if outcome is Outcome.SUPPORTED and relation.operator != "=" and not _is_bound(claim):
-        outcome = Outcome.UNDECIDABLE  # one end given: a neighbour of the print would pass as well
-    survives = outcome is Outcome.CONTRADICTED and _survives(claim, relation, doubled)
+    if outcome is Agreement.SUPPORTED and relation.operator != "=" and not _is_bound(claim):
+        outcome = Agreement.UNDECIDABLE  # one end given: a neighbour of the print would pass as well
+    survives = outcome is Agreement.CONTRADICTED and _survives(claim, relation, doubled)
     operator = "" if relation.operator == "=" else f"{relation.operator} "
     text = f"{operator}{relation.formula.text}"
     repeats = relation.operator == "=" and relation.formula.text.strip() in environment
     return Step(
         text,
-        "repeated" if repeats and outcome is Outcome.SUPPORTED else "derived",
+        "repeated" if repeats and outcome is Agreement.SUPPORTED else "derived",
         outcome,
         claim.span(),
         derived,
@@ -161,14 +161,14 @@ def _is_bound(claim: Claim) -> bool:
 def _survives(claim: Claim, relation: Relation, doubled: Mapping[str, Measure]) -> bool:
     """Whether the contradiction stands with every tolerance doubled, the claim's and its inputs'."""
     derived = relation.formula.evaluate(doubled).span
-    return compare(claim.span(2), relation.operator, derived) is Outcome.CONTRADICTED
+    return compare(claim.span(2), relation.operator, derived) is Agreement.CONTRADICTED
 
 
 def _solved_step(ledger: Ledger, name: str, claim: Claim, relation: Relation, allowed: Span) -> Step:
     source = ledger.claims[name]
     outcome = compare(source.span(), "=", allowed)
-    if outcome is Outcome.SUPPORTED and allowed.relative_width > DECISION_WIDTH:
-        outcome = Outcome.UNDECIDABLE
+    if outcome is Agreement.SUPPORTED and allowed.relative_width > DECISION_WIDTH:
+        outcome = Agreement.UNDECIDABLE
     text = f"{claim.id} = {relation.formula.text}, solved for {name}"
     inputs = (claim.id, *(other for other in relation.formula.names if other != name))
     return Step(text, "solved", outcome, source.span(), allowed, inputs, "", relation.assuming)
@@ -191,15 +191,15 @@ def _verdict(
 
 def _settle(steps: list[Step], backings: tuple[Backing, ...]) -> str:
     if any(map(_conditional, steps)):
-        steps = [step for step in steps if step.outcome is Outcome.CONTRADICTED and not step.assuming]
+        steps = [step for step in steps if step.outcome is Agreement.CONTRADICTED and not step.assuming]
         certain = any(step.role == "derived" for step in steps)
         return "contradicted" if certain else "undecidable"
     outcomes = {step.outcome for step in steps if step.role == "derived"}
     outcomes |= {backing.outcome for backing in backings if backing.tier == "measured"}
     solved = {step.outcome for step in steps if step.role == "solved"}
-    if Outcome.CONTRADICTED in outcomes:
+    if Agreement.CONTRADICTED in outcomes:
         return "contradicted"
-    if Outcome.SUPPORTED in outcomes | solved:
+    if Agreement.SUPPORTED in outcomes | solved:
         return "supported"
     if any(step.role == "repeated" for step in steps):
         return "repeats"
@@ -208,12 +208,12 @@ def _settle(steps: list[Step], backings: tuple[Backing, ...]) -> str:
 
 def _conditional(step: Step) -> bool:
     """A contradiction that needs something the source does not print decides nothing."""
-    return step.role == "derived" and step.outcome is Outcome.CONTRADICTED and bool(step.assuming)
+    return step.role == "derived" and step.outcome is Agreement.CONTRADICTED and bool(step.assuming)
 
 
 def _explain(verdict: Verdict) -> Verdict:
     against = [
-        step for step in verdict.steps if step.outcome is Outcome.CONTRADICTED and step.role == "derived"
+        step for step in verdict.steps if step.outcome is Agreement.CONTRADICTED and step.role == "derived"
     ]
     if not against:
         return replace(
@@ -244,7 +244,7 @@ def _mention(ledger: Ledger, claim: Claim, base: Verdict, primary: _Primary | No
     It supports nothing: where the number itself is supported, a mention of it `repeats`.
     """
     step = _repetition(claim, ledger.claims[claim.same])
-    if step.outcome is Outcome.CONTRADICTED:
+    if step.outcome is Agreement.CONTRADICTED:
         change, slip = smallest_change(claim, step.derived, claim.same)
         code = "K3C104" if slip and step.survives else "K3C103" if step.survives else "K3C102"
         verdict = Verdict(claim, "contradicted", (step,), code, step.survives, change)
@@ -260,10 +260,10 @@ def _repetition(claim: Claim, base: Claim) -> Step:
     plain = not claim.hedge and not base.hedge and claim.ulp == base.ulp and claim.unit == base.unit
     other_unit = claim.unit.factor != base.unit.factor and claim.value == base.value
     if other_unit or (plain and claim.value != base.value):
-        outcome = Outcome.CONTRADICTED
+        outcome = Agreement.CONTRADICTED
     else:
-        outcome = Outcome.SUPPORTED if claimed.intersects(other) else Outcome.CONTRADICTED
-    survives = outcome is Outcome.CONTRADICTED and not claim.span(2).intersects(other)
+        outcome = Agreement.SUPPORTED if claimed.intersects(other) else Agreement.CONTRADICTED
+    survives = outcome is Agreement.CONTRADICTED and not claim.span(2).intersects(other)
     return Step(
         f"repeats {base.id}", "repeated", outcome, claimed, other, (base.id,), "K3C103", survives=survives
     )
@@ -297,7 +297,7 @@ def _fidelity(verdict: Verdict, primary: _Primary) -> Verdict:
             survives=True,
             change=as_printed,
         )
-    if step.outcome is Outcome.CONTRADICTED:
+    if step.outcome is Agreement.CONTRADICTED:
         return replace(
             verdict,
             fidelity="altered",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from k3repro.claims._claim import Claim, Ledger, Relation
-from k3repro.claims._compare import Outcome, compare
+from k3repro.claims._compare import Agreement, compare
 from k3repro.errors import InputError
 from k3repro.printed import OPEN_HEDGES, VACUITY_FACTOR, Span, Unit
 
@@ -97,7 +97,7 @@ def _can_fail(ledger: Ledger, claim: Claim, relation: Relation) -> None:
     derived = relation.formula.evaluate(environment)
     others = _elsewhere(claim, relation, derived.span)
     outcomes = [compare(other, relation.operator, derived.span) for other in others]
-    if Outcome.CONTRADICTED not in outcomes:
+    if Agreement.CONTRADICTED not in outcomes:
         raise _error(
             f"would pass {relation.text!r} with any value",
             claim,

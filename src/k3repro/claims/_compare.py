@@ -6,16 +6,16 @@ from enum import Enum
 
 from k3repro.printed import DECISION_WIDTH, Span
 
-__all__ = ["Outcome", "compare"]
+__all__ = ["Agreement", "compare"]
 
 
-class Outcome(Enum):
+class Agreement(Enum):
     SUPPORTED = "supported"
     CONTRADICTED = "contradicted"
     UNDECIDABLE = "undecidable"
 
 
-def compare(claimed: Span, operator: str, derived: Span) -> Outcome:
+def compare(claimed: Span, operator: str, derived: Span) -> Agreement:
     """Whether `claimed operator derived` must, cannot, or may hold, given what both intervals allow.
 
     An equality that may hold is supported only where the derived interval is narrow enough to have told
@@ -27,15 +27,15 @@ def compare(claimed: Span, operator: str, derived: Span) -> Outcome:
     strict = len(operator) == 1
     least, most = (claimed, derived) if below else (derived, claimed)
     if least.low > most.high or (strict and least.low == most.high):
-        return Outcome.CONTRADICTED
+        return Agreement.CONTRADICTED
     certain = least.high < most.low or (least.high == most.low and not strict)
-    return Outcome.SUPPORTED if certain else Outcome.UNDECIDABLE
+    return Agreement.SUPPORTED if certain else Agreement.UNDECIDABLE
 
 
-def _equal(claimed: Span, derived: Span) -> Outcome:
+def _equal(claimed: Span, derived: Span) -> Agreement:
     if not claimed.intersects(derived):
-        return Outcome.CONTRADICTED
+        return Agreement.CONTRADICTED
     if derived.inside(claimed):
-        return Outcome.SUPPORTED
+        return Agreement.SUPPORTED
     narrow = claimed.finite and derived.relative_width <= DECISION_WIDTH
-    return Outcome.SUPPORTED if narrow else Outcome.UNDECIDABLE
+    return Agreement.SUPPORTED if narrow else Agreement.UNDECIDABLE

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from k3repro.claims._audit import Step, Verdict, audit_ledger
 from k3repro.claims._claim import Claim, Ledger
-from k3repro.claims._compare import Outcome
+from k3repro.claims._compare import Agreement
 from k3repro.errors import InputError
 from k3repro.printed import DECISION_WIDTH, NUMBER_WORDS, parse_unit
 from k3repro.units import format_decimal
@@ -68,7 +68,7 @@ def decidable(ledger: Ledger) -> set[str]:
 
 def _pins(step: Step) -> bool:
     equality = step.role != "derived" or step.formula[0] not in "<>"
-    return equality and step.outcome is Outcome.SUPPORTED and step.derived.relative_width <= DECISION_WIDTH
+    return equality and step.outcome is Agreement.SUPPORTED and step.derived.relative_width <= DECISION_WIDTH
 
 
 def study(ledgers: Sequence[Ledger], draws: int, seed: int) -> Study:

@@ -15,7 +15,7 @@ from pathlib import Path
 from k3repro.errors import InputError
 from k3repro.printed import Numeral, numerals
 
-__all__ = ["Cell", "Located", "Source", "read_source", "source_from_text"]
+__all__ = ["Located", "Source", "SourceCell", "read_source", "source_from_text"]
 
 _UNREAD = ("script", "style", "template", "noscript", "svg")
 _BLOCKS = ("p", "li", "div", "br", "table", "section", "figcaption", "ul", "ol", "pre")
@@ -39,7 +39,7 @@ class Located:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class SourceCell:
     """One table cell: where it stands, its text and where it starts in the document."""
 
     table: str
@@ -56,7 +56,7 @@ class Source:
     text: str
     sha256: str
     located: tuple[Located, ...]
-    cells: tuple[Cell, ...]
+    cells: tuple[SourceCell, ...]
 
 
 def read_source(path: Path) -> Source:
@@ -102,7 +102,7 @@ class _Layout:
 
     def __init__(self) -> None:
         self.section = "top"
-        self.cells: list[Cell] = []
+        self.cells: list[SourceCell] = []
         self.sections: list[tuple[int, str]] = [(0, "top")]
         self._used: dict[str, int] = {"top": 1}
         self._tables = 0
@@ -124,7 +124,9 @@ class _Layout:
             self._tables += 1
         self._row += 1
         name = f"{self.section}/t{self._tables}"
-        self.cells += [Cell(name, self._row, i, body, offset + at) for i, (body, at) in enumerate(cells)]
+        self.cells += [
+            SourceCell(name, self._row, i, body, offset + at) for i, (body, at) in enumerate(cells)
+        ]
 
     def _open(self, slug: str, offset: int) -> None:
         count = self._used.get(slug, 0) + 1

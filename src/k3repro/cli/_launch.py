@@ -100,7 +100,7 @@ def launch_options(function: F) -> F:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class ChosenLaunch:
     """A model on a platform under an engine; `sources` says which of its settings the caller did not give.
 
     `pool` is bytes per GPU; `plan` is the layout beside whose weights it has to fit, where the platform is
@@ -152,7 +152,7 @@ def resolve(
     model: Model | str, platform: str | None, *, checkpoint: Checkpoint | None = None,
     nodes: int | None = None, heap: int | None = None, overhead: int | None = None,
     resident: str | None = None, **given: Any,
-) -> Launch:  # fmt: skip
+) -> ChosenLaunch:  # fmt: skip
     """Fill what was not given: from the published layout of this model on this platform, else from weights.
 
     The pool is derived here for every command: given, published, or what the weights leave. `checkpoint`
@@ -192,7 +192,7 @@ def resolve(
         backend=given.get("backend"),
         in_flight_tokens=pick("max_num_batched_tokens", "max_num_batched_tokens", step),
     )
-    launch = Launch(
+    launch = ChosenLaunch(
         spec, where, layout, engine,
         pick("pool", "kv_pool_bytes", None), pick("max_model_len", "max_model_len", spec.max_positions),
         pick("max_num_seqs", "max_num_seqs", None), sources, nodes,
@@ -225,8 +225,8 @@ def _published_nodes(layout: Layout | None, engine: Engine, platform: Platform) 
 
 
 def _placed(
-    launch: Launch, terms: Terms, checkpoint: Checkpoint | None, resident: str | None, dp: int | None
-) -> Launch:
+    launch: ChosenLaunch, terms: Terms, checkpoint: Checkpoint | None, resident: str | None, dp: int | None
+) -> ChosenLaunch:
     """The launch with its nodes, DP ranks, layout and pool. Weights are counted only where one needs it."""
     platform, engine = launch.platform, launch.engine
     assert platform is not None
@@ -249,8 +249,8 @@ def _placed(
 
 
 def _beside_weights(
-    launch: Launch, terms: Terms, inventory: Inventory, resident: str | None, dp: int | None
-) -> Launch:
+    launch: ChosenLaunch, terms: Terms, inventory: Inventory, resident: str | None, dp: int | None
+) -> ChosenLaunch:
     """TP as given or the smallest that starts, its layout, and the pool it leaves where none is given."""
     model, platform, engine, nodes = launch.model, launch.platform, launch.engine, launch.nodes
     assert platform is not None
@@ -277,7 +277,7 @@ def _beside_weights(
     return replace(launch, pool=pool.bytes)
 
 
-def _ranks(launch: Launch, platform: Platform, rank_nodes: int) -> int:
+def _ranks(launch: ChosenLaunch, platform: Platform, rank_nodes: int) -> int:
     """DP ranks that the nodes hold, a published pool's GPUs among them."""
     ranks = launch.engine.tp * launch.engine.pp
     gpus = (launch.nodes or rank_nodes) * platform.gpus_per_node
@@ -290,7 +290,7 @@ def _ranks(launch: Launch, platform: Platform, rank_nodes: int) -> int:
     return gpus // ranks
 
 
-def need_pool(launch: Launch) -> int:
+def need_pool(launch: ChosenLaunch) -> int:
     """The pool, or the error that names the option.
 
     Raises:

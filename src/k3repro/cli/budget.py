@@ -23,7 +23,7 @@ from k3repro.budget import (
 )
 from k3repro.capacity import BlockLaw, block_law, blocks_of_gib, n_max
 from k3repro.cli import emit
-from k3repro.cli._launch import Launch, Size, launch_options, resolve
+from k3repro.cli._launch import ChosenLaunch, Size, launch_options, resolve
 from k3repro.errors import InputError, UsageError
 from k3repro.serve.lines import print_kv_lines
 from k3repro.spec import Model, layout_for, load_model, platforms
@@ -176,7 +176,7 @@ def _smallest(checkpoint: Checkpoint, spec: Model, given: dict[str, Any]) -> dic
     return found
 
 
-def _starts(launch: Launch, plan: Candidate) -> list[str] | None:
+def _starts(launch: ChosenLaunch, plan: Candidate) -> list[str] | None:
     """Why the engine would not start in a layout with what is left there; None where nothing is left."""
     if plan.verdict == "impossible" or plan.headroom_low <= 0 or launch.terms is None:
         return None
@@ -185,7 +185,7 @@ def _starts(launch: Launch, plan: Candidate) -> list[str] | None:
     return list(tried.refusals(launch.pool if own and launch.pool is not None else plan.headroom_low))
 
 
-def _kv(launch: Launch) -> dict[str, Any] | None:
+def _kv(launch: ChosenLaunch) -> dict[str, Any] | None:
     """The KV pool of the launch, what the engine will print about it, and why it would not start."""
     if launch.pool is None:
         return None
@@ -228,7 +228,7 @@ def _if_rounded(law: BlockLaw, pool: int) -> list[int] | None:
     return None if printed is None else [*blocks_of_gib(law, printed)]
 
 
-def _room(launch: Launch, pool: int) -> dict[str, Any] | None:
+def _room(launch: ChosenLaunch, pool: int) -> dict[str, Any] | None:
     """Whether the pool fits beside the weights, on the fullest stage."""
     if launch.plan is None or launch.terms is None:
         return None

@@ -26,7 +26,7 @@ from k3repro.capacity import (
 from k3repro.capacity import handoff as hand_over
 from k3repro.capacity.wall import published_wall
 from k3repro.cli import emit
-from k3repro.cli._launch import Launch, Tokens, launch_options, need_pool, resolve
+from k3repro.cli._launch import ChosenLaunch, Tokens, launch_options, need_pool, resolve
 from k3repro.cli.size import calibrate, size
 from k3repro.errors import UsageError
 from k3repro.serve.lines import parse_kv_lines
@@ -83,14 +83,14 @@ def nmax(model: str, platform: str, context: int, as_json: bool, **given: Any) -
         click.echo(f"the engine would not start: {refusal}")
 
 
-def _fits(launch: Launch, context: int) -> NMax:
+def _fits(launch: ChosenLaunch, context: int) -> NMax:
     return n_max(
         launch.model, launch.engine, need_pool(launch), context,
         max_num_seqs=launch.max_num_seqs, max_model_len=launch.max_model_len,
     )  # fmt: skip
 
 
-def _other_mode(launch: Launch, context: int) -> dict[str, Any] | None:
+def _other_mode(launch: ChosenLaunch, context: int) -> dict[str, Any] | None:
     """The same pool with prefix caching the other way round, where that changes anything."""
     if not any(
         kind in ("kda", "gdn", "mamba2") for kinds in launch.model.layer_kinds for kind in kinds.split("+")
@@ -104,7 +104,7 @@ def _other_mode(launch: Launch, context: int) -> dict[str, Any] | None:
     return {"prefix_caching": flipped, "mode": answer.law.mode, "n_max_block": answer.block}
 
 
-def _show_nmax(launch: Launch, answer: NMax, other: dict[str, Any] | None) -> None:
+def _show_nmax(launch: ChosenLaunch, answer: NMax, other: dict[str, Any] | None) -> None:
     pool = f"{thousands(need_pool(launch))} bytes per GPU"
     click.echo(f"{launch.model.name} on {launch.platform.title if launch.platform else '?'}, {pool}")
     click.echo(f"at {thousands(answer.context)} tokens, over {launch.engine.dp} DP ranks:")
@@ -192,7 +192,7 @@ def grid(model: str, platform: str, contexts: str, discriminate: bool, as_json: 
 
 
 def _show_grid(
-    launch: Launch, lengths: list[int], rungs: list[dict[str, Any]], *, discriminate: bool
+    launch: ChosenLaunch, lengths: list[int], rungs: list[dict[str, Any]], *, discriminate: bool
 ) -> None:
     console = Console()
     if not discriminate:

@@ -8,7 +8,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from k3repro.bringup import Cell, Doctor, load_cluster, require_extra
+from k3repro.bringup import Doctor, DoctorCell, load_cluster, require_extra
 from k3repro.bringup import doctor as examine_all
 from k3repro.cli.bringup import read_plan
 from k3repro.errors import FindingError
@@ -69,7 +69,7 @@ def _show(report: Doctor, hosts: Sequence[str]) -> None:
     console.print(f"{len(report.cells)} checks on {len(hosts)} nodes in {report.seconds:.1f} s", markup=False)
 
 
-def _cell(cell: Cell | None) -> str:
+def _cell(cell: DoctorCell | None) -> str:
     if cell is None:
         return ""
     seen = cell.seen if len(cell.seen) <= 28 else cell.seen[:27] + "…"

@@ -19,7 +19,7 @@ from rich.progress import (
 )
 
 from k3repro.cli import emit
-from k3repro.mxfp4 import RULES, Plan, plan_requant
+from k3repro.mxfp4 import RULES, RequantPlan, plan_requant
 from k3repro.mxfp4 import requant as convert
 from k3repro.units import format_decimal, thousands
 
@@ -91,13 +91,13 @@ def requant(
     )
 
 
-def _subject(plan: Plan) -> str:
+def _subject(plan: RequantPlan) -> str:
     """What the report is about: the architecture and the source's fingerprint, never a path."""
     model = json.loads((plan.source / "config.json").read_bytes()).get("model_type", "model")
     return f"checkpoint:{model}-{plan.fingerprint[:12]}"
 
 
-def _show_plan(plan: Plan, as_json: bool) -> None:
+def _show_plan(plan: RequantPlan, as_json: bool) -> None:
     weights = sum(_count(step.shape) for step in plan.conversions)
     facts = {
         "rule": plan.rule,
@@ -122,7 +122,9 @@ def _count(shape: tuple[int, ...]) -> int:
     return total
 
 
-def _with_progress(plan: Plan, target: Path, jobs: int, error_blocks: int, *, quiet: bool) -> dict[str, Any]:
+def _with_progress(
+    plan: RequantPlan, target: Path, jobs: int, error_blocks: int, *, quiet: bool
+) -> dict[str, Any]:
     total = sum(t.nbytes for shard in plan.shards for t in shard.header.tensors.values())
     columns = (
         TextColumn("{task.description}"),

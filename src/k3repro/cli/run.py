@@ -14,7 +14,7 @@ import click
 from k3repro.cli import emit
 from k3repro.cli._shipped import copy_project, shipped
 from k3repro.errors import MissingExtra, UsageError
-from k3repro.pipeline import PipelineResult, Plan, Silent, explain, reporter, run_pipeline
+from k3repro.pipeline import PipelineResult, RunPlan, Silent, explain, reporter, run_pipeline
 
 _MARKS = {"fresh": "dim", "preserved": "dim", "ran": "green", "stale": "yellow", "waits": "yellow"}
 
@@ -174,7 +174,7 @@ def _summary(result: PipelineResult) -> str:
     return "\n".join([*lines, f"executed notebooks: {os.path.relpath(result.executed)}"])
 
 
-def _print_plan(plan: Plan) -> None:
+def _print_plan(plan: RunPlan) -> None:
     width = max(len(item.stage.name) for item in plan.stages)
     for item in plan.stages:
         state = click.style(

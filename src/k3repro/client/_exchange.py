@@ -7,7 +7,7 @@ from typing import Protocol
 
 from k3repro.client._answer import AnswerReader
 from k3repro.client._http import ResponseReader
-from k3repro.client._judge import judge
+from k3repro.client._judge import judge_request
 from k3repro.client._model import Outcome, Request, RequestRecord
 from k3repro.client._sse import EventStream
 
@@ -176,7 +176,7 @@ class Exchange:
             read(b"".join(self._body))
         elif self._events is not None and self._events.close() and reader.complete and answer.remark is None:
             answer.remark = "the stream ended inside an event"
-        outcome, error = judge(self.request, reader, answer, stopped, lost)
+        outcome, error = judge_request(self.request, reader, answer, stopped, lost)
         self.ended = True
         self._let_go(stopped is not None)
         self._done(

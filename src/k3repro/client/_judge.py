@@ -8,13 +8,13 @@ from k3repro.client._answer import AnswerReader
 from k3repro.client._http import ResponseReader
 from k3repro.client._model import Outcome, Request
 
-__all__ = ["judge"]
+__all__ = ["judge_request"]
 
 _BROKEN_FINISHES = frozenset({"abort", "error"})
 _IGNORES = ": it does not honour ignore_eos (--natural lets replies end where the model ends them)"
 
 
-def judge(
+def judge_request(
     request: Request,
     response: ResponseReader,
     answer: AnswerReader,

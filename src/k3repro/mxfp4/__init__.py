@@ -28,7 +28,7 @@ from k3repro.mxfp4._layouts import (
     to_gpt_oss,
     unpack_uint4b8,
 )
-from k3repro.mxfp4._plan import Plan, plan_requant
+from k3repro.mxfp4._plan import RequantPlan, plan_requant
 from k3repro.mxfp4._requant import partial_path, requant
 from k3repro.mxfp4._rules import RULES, Arithmetic, Int4Blocks, Rule, requantise_reference
 
@@ -41,7 +41,7 @@ __all__ = [
     "Arithmetic",
     "Bytes",
     "Int4Blocks",
-    "Plan",
+    "RequantPlan",
     "Rule",
     "ScaleRule",
     "assignments",

@@ -18,7 +18,7 @@ from k3repro.mxfp4._bf16 import bf16_values
 from k3repro.mxfp4._fast import requantise
 from k3repro.mxfp4._format import BLOCK, E2M1_VALUES, Bytes, unpack_nibbles
 from k3repro.mxfp4._layouts import unpack_uint4b8
-from k3repro.mxfp4._plan import Conversion, Plan, ShardPlan
+from k3repro.mxfp4._plan import Conversion, RequantPlan, ShardPlan
 from k3repro.mxfp4.checkpoint import ShardReader, ShardWriter, TensorInfo, read_header
 
 Progress = Callable[[int], None]
@@ -27,7 +27,7 @@ _COPY_BYTES = 16 << 20
 
 
 def convert_shard(
-    plan: Plan, shard: ShardPlan, folder: Path, error_blocks: int, progress: Progress
+    plan: RequantPlan, shard: ShardPlan, folder: Path, error_blocks: int, progress: Progress
 ) -> list[Any]:
     """Write one shard into `folder`, verify it, and return one row per converted tensor.
 
@@ -75,7 +75,7 @@ def _disk_error(error: OSError, where: str) -> MachineError:
 
 
 def _convert(
-    plan: Plan,
+    plan: RequantPlan,
     step: Conversion,
     source: ShardReader,
     readers: dict[Path, ShardReader],

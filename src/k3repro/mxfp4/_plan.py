@@ -14,8 +14,8 @@ from k3repro.errors import InputError
 from k3repro.mxfp4._format import BLOCK, check_block_shapes
 from k3repro.mxfp4._rules import RULES, Rule
 from k3repro.mxfp4.checkpoint import (
-    Checkpoint,
-    ShardHeader,
+    CheckpointFiles,
+    PlacedHeader,
     ShardReader,
     TensorInfo,
     open_checkpoint,
@@ -37,7 +37,7 @@ class Conversion:
     name: str
     packed: TensorInfo
     scale: TensorInfo
-    scale_shard: ShardHeader
+    scale_shard: PlacedHeader
     shape: tuple[int, ...]
     where: str
 
@@ -55,7 +55,7 @@ class Conversion:
 class ShardPlan:
     """One output file: what is converted, what is copied, in the order of the source."""
 
-    header: ShardHeader
+    header: PlacedHeader
     steps: tuple[Conversion | TensorInfo, ...]
     outputs: tuple[tuple[str, str, tuple[int, ...]], ...]
 
@@ -65,7 +65,7 @@ class ShardPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RequantPlan:
     """A whole conversion; `fingerprint` identifies source and settings, so that a resumed run is the same."""
 
     source: Path
@@ -84,7 +84,7 @@ class Plan:
         return sum(shard.output_bytes for shard in self.shards)
 
 
-def plan_requant(source: Path, rule: Rule = "amax7") -> Plan:
+def plan_requant(source: Path, rule: Rule = "amax7") -> RequantPlan:
     """Read headers and `config.json` of a checkpoint and decide what becomes of every tensor.
 
     Raises:
@@ -103,7 +103,7 @@ def plan_requant(source: Path, rule: Rule = "amax7") -> Plan:
             where=str(source),
         )
     fingerprint = _fingerprint(checkpoint, config, rule)
-    return Plan(source, rule, shards, config, checkpoint.indexed, fingerprint)
+    return RequantPlan(source, rule, shards, config, checkpoint.indexed, fingerprint)
 
 
 def _check_names(shards: tuple[ShardPlan, ...]) -> None:
@@ -119,7 +119,7 @@ def _check_names(shards: tuple[ShardPlan, ...]) -> None:
             seen[name] = shard.header.path.name
 
 
-def _plan_shard(where: Mapping[str, tuple[ShardHeader, TensorInfo]], shard: ShardHeader) -> ShardPlan:
+def _plan_shard(where: Mapping[str, tuple[PlacedHeader, TensorInfo]], shard: PlacedHeader) -> ShardPlan:
     steps: list[Conversion | TensorInfo] = []
     for info in shard.tensors.values():
         found = _conversion(info, shard, where)
@@ -141,8 +141,8 @@ def _suffix(info: TensorInfo) -> str | None:
 
 def _conversion(
     info: TensorInfo,
-    shard: ShardHeader,
-    where: Mapping[str, tuple[ShardHeader, TensorInfo]],
+    shard: PlacedHeader,
+    where: Mapping[str, tuple[PlacedHeader, TensorInfo]],
 ) -> Conversion | None:
     suffix = _suffix(info)
     if suffix is None:
@@ -168,7 +168,7 @@ def _conversion(
 
 
 def _check_stored_shape(
-    name: str, shape: tuple[int, ...], where: Mapping[str, tuple[ShardHeader, TensorInfo]], place: str
+    name: str, shape: tuple[int, ...], where: Mapping[str, tuple[PlacedHeader, TensorInfo]], place: str
 ) -> None:
     """A stored `weight_shape` must be what the packed bytes hold: an odd K would have been padded."""
     if f"{name}.weight_shape" not in where:
@@ -182,7 +182,7 @@ def _check_stored_shape(
         raise InputError(f"{name}.weight_shape says {stored}, the bytes hold {list(shape)}", where=place)
 
 
-def _replaced(info: TensorInfo, where: Mapping[str, tuple[ShardHeader, TensorInfo]]) -> bool:
+def _replaced(info: TensorInfo, where: Mapping[str, tuple[PlacedHeader, TensorInfo]]) -> bool:
     """Whether this tensor belongs to a converted one: its scales, or a stored shape."""
     for packed, scale in _PAIRS.items():
         for suffix in (scale, ".weight_shape"):
@@ -252,7 +252,7 @@ def _quantization(old: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _fingerprint(checkpoint: Checkpoint, config: Mapping[str, Any], rule: str) -> str:
+def _fingerprint(checkpoint: CheckpointFiles, config: Mapping[str, Any], rule: str) -> str:
     parts: list[Any] = [PLAN_VERSION, rule, config]
     for shard in checkpoint.shards:
         stat = shard.path.stat()

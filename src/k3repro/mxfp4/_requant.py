@@ -15,7 +15,7 @@ from typing import Any
 
 from k3repro.errors import InputError, MachineError, UsageError
 from k3repro.mxfp4._convert import convert_shard
-from k3repro.mxfp4._plan import CONFIG_NAME, Plan, ShardPlan
+from k3repro.mxfp4._plan import CONFIG_NAME, RequantPlan, ShardPlan
 from k3repro.mxfp4.checkpoint import read_header, sync_directory
 from k3repro.shards import INDEX, tensor_bytes
 
@@ -30,7 +30,7 @@ def partial_path(target: Path) -> Path:
 
 
 def requant(
-    plan: Plan,
+    plan: RequantPlan,
     target: Path,
     *,
     jobs: int = 1,
@@ -60,7 +60,7 @@ def requant(
         return _run(plan, folder, target, jobs, error_blocks, progress)
 
 
-def _only_uncleaned(plan: Plan, target: Path) -> bool:
+def _only_uncleaned(plan: RequantPlan, target: Path) -> bool:
     """Whether `target` is this very conversion, complete, killed before it removed its own state."""
     try:
         known = json.loads((target / STATE_FOLDER / "plan.json").read_bytes())
@@ -95,7 +95,7 @@ def _only_one(folder: Path) -> Iterator[None]:
 
 
 def _run(
-    plan: Plan,
+    plan: RequantPlan,
     folder: Path,
     target: Path,
     jobs: int,
@@ -120,7 +120,7 @@ def _source_bytes(shard: ShardPlan) -> int:
 
 
 def _convert_all(
-    plan: Plan,
+    plan: RequantPlan,
     todo: list[ShardPlan],
     folder: Path,
     jobs: int,
@@ -145,7 +145,7 @@ def _convert_all(
 
 
 def _one(
-    plan: Plan,
+    plan: RequantPlan,
     shard: ShardPlan,
     folder: Path,
     error_blocks: int,
@@ -156,7 +156,7 @@ def _one(
     return done
 
 
-def _claim(plan: Plan, folder: Path) -> dict[str, Any]:
+def _claim(plan: RequantPlan, folder: Path) -> dict[str, Any]:
     """Create the work folder or take over an interrupted one; which shards are complete, with their rows."""
     state = folder / STATE_FOLDER
     fingerprint = state / "plan.json"
@@ -201,7 +201,7 @@ def _check_space(folder: Path, needed: int) -> None:
         )
 
 
-def _report(plan: Plan, rows: list[Any], resumed: int) -> dict[str, Any]:
+def _report(plan: RequantPlan, rows: list[Any], resumed: int) -> dict[str, Any]:
     rows = sorted(rows, key=lambda row: row["tensor"])
     for row in rows:
         energy = row["weight_energy"]
@@ -228,12 +228,12 @@ def _report(plan: Plan, rows: list[Any], resumed: int) -> dict[str, Any]:
     }
 
 
-def _converted_bytes(plan: Plan) -> int:
+def _converted_bytes(plan: RequantPlan) -> int:
     outputs = [output for step in plan.conversions for output in step.outputs()]
     return sum(tensor_bytes(dtype, shape) for _, dtype, shape in outputs)
 
 
-def _finish(plan: Plan, folder: Path, target: Path, report: Mapping[str, Any]) -> None:
+def _finish(plan: RequantPlan, folder: Path, target: Path, report: Mapping[str, Any]) -> None:
     """Everything but the shards, then the final name."""
     try:
         if plan.indexed:

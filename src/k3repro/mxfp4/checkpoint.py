@@ -20,8 +20,8 @@ from k3repro.errors import InputError
 from k3repro.shards import INDEX, SINGLE, header_bytes, tensor_bytes
 
 __all__ = [
-    "Checkpoint",
-    "ShardHeader",
+    "CheckpointFiles",
+    "PlacedHeader",
     "ShardReader",
     "ShardWriter",
     "TensorInfo",
@@ -50,7 +50,7 @@ class TensorInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class ShardHeader:
+class PlacedHeader:
     """A shard's header and where its buffer begins; `tensors` in the order of their bytes."""
 
     path: Path
@@ -59,7 +59,7 @@ class ShardHeader:
     data_start: int
 
 
-def read_header(path: Path) -> ShardHeader:
+def read_header(path: Path) -> PlacedHeader:
     """The header of a safetensors file with its tensors' places.
 
     Raises:
@@ -68,20 +68,20 @@ def read_header(path: Path) -> ShardHeader:
     return _placed(path, shards.read_header(path))
 
 
-def _placed(path: Path, header: shards.Header) -> ShardHeader:
+def _placed(path: Path, header: shards.ShardHeader) -> PlacedHeader:
     if header.header_only:
         raise InputError("a fixture of headers holds no weights", where=str(path))
     tensors, begin = {}, 0
     for name, dtype, shape, size in header.entries:
         tensors[name] = TensorInfo(name, dtype, shape, begin, begin + size)
         begin += size
-    return ShardHeader(path, tensors, header.metadata, 8 + header.header_bytes)
+    return PlacedHeader(path, tensors, header.metadata, 8 + header.header_bytes)
 
 
 class ShardReader:
     """Reads tensors of one shard into memory one at a time. Use as a context manager."""
 
-    def __init__(self, header: ShardHeader) -> None:
+    def __init__(self, header: PlacedHeader) -> None:
         self.header = header
         self._stream: BinaryIO | None = None
 
@@ -183,21 +183,21 @@ def sync_directory(path: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class CheckpointFiles:
     """A directory of safetensors shards: headers read and checked, bytes untouched."""
 
     path: Path
-    shards: tuple[ShardHeader, ...]
+    shards: tuple[PlacedHeader, ...]
     indexed: bool
 
-    def tensors(self) -> Iterator[tuple[ShardHeader, TensorInfo]]:
+    def tensors(self) -> Iterator[tuple[PlacedHeader, TensorInfo]]:
         """Every tensor with its shard, in the order of the files."""
         for shard in self.shards:
             for info in shard.tensors.values():
                 yield shard, info
 
 
-def open_checkpoint(path: Path) -> Checkpoint:
+def open_checkpoint(path: Path) -> CheckpointFiles:
     """Open a checkpoint directory: an index and its shards, or a single `model.safetensors`.
 
     Raises:
@@ -207,7 +207,7 @@ def open_checkpoint(path: Path) -> Checkpoint:
     if not index_path.exists():
         if not single.exists():
             raise InputError(f"neither {INDEX} nor {SINGLE} is there", where=str(path))
-        return Checkpoint(path, (read_header(single),), indexed=False)
+        return CheckpointFiles(path, (read_header(single),), indexed=False)
     index = shards.parse_index(index_path.read_bytes(), str(index_path))
     missing = [name for name in index.shards if not (path / name).is_file()]
     if missing:
@@ -220,4 +220,4 @@ def open_checkpoint(path: Path) -> Checkpoint:
         check.shard(name, header)
         found.append(_placed(path / name, header))
     check.finish()
-    return Checkpoint(path, tuple(found), indexed=True)
+    return CheckpointFiles(path, tuple(found), indexed=True)

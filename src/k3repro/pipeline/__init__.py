@@ -2,10 +2,10 @@
 
 from k3repro.pipeline._executors import InlineExecutor, open_executor
 from k3repro.pipeline._freshness import Freshness, Judgement
-from k3repro.pipeline._job import Failure, Job, Outcome, Receipt
+from k3repro.pipeline._job import Failure, Job, Receipt, StageOutcome
 from k3repro.pipeline._load import find_pipeline, load_pipeline
 from k3repro.pipeline._normal import normalise
-from k3repro.pipeline._plan import Plan, Planned
+from k3repro.pipeline._plan import Planned, RunPlan
 from k3repro.pipeline._progress import Live, Notebook, Plain, Reporter, Row, Silent, reporter
 from k3repro.pipeline._results import PipelineResult, StageResult
 from k3repro.pipeline._runner import default_store, explain, run_pipeline
@@ -22,18 +22,18 @@ __all__ = [
     "Judgement",
     "Live",
     "Notebook",
-    "Outcome",
     "Pipeline",
     "PipelineResult",
     "Plain",
-    "Plan",
     "Planned",
     "Receipt",
     "Reporter",
     "Row",
+    "RunPlan",
     "Serve",
     "Silent",
     "Stage",
+    "StageOutcome",
     "StageResult",
     "default_store",
     "explain",

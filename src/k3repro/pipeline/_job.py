@@ -63,7 +63,7 @@ class Receipt:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StageOutcome:
     """What came back: `failure` None means that every cell ran, which is not yet success (see runner)."""
 
     stage: str

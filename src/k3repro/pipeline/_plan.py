@@ -42,7 +42,7 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """All stages in the order they would run, and what their serves would cost."""
 
     stages: tuple[Planned, ...]
@@ -73,7 +73,7 @@ def make_plan(
     fresh: bool = False,
     remeasure: Collection[str] = (),
     remote: bool = False,
-) -> Plan:
+) -> RunPlan:
     """Check every stage and judge it; `fresh` forces all but measured ones, `remeasure` names those.
 
     Raises:
@@ -93,7 +93,7 @@ def make_plan(
                 where=f"{pipeline.path}: stage {stage.name!r}",
                 fix="Start it yourself and give its address: --target http://ROUTER:PORT.",
             )
-    return Plan(tuple(planned.values()))
+    return RunPlan(tuple(planned.values()))
 
 
 def check_kernels(plan: Sequence[Planned], where: Any) -> None:

@@ -20,9 +20,9 @@ from k3repro.pipeline._files import write_atomic
 from k3repro.pipeline._freshness import PRESERVED, STALE, WAITS, Fingerprint, Freshness
 from k3repro.pipeline._inputs import changed_files, file_digests
 from k3repro.pipeline._interrupts import Terminated, interruptible, signal_kernels
-from k3repro.pipeline._job import Job, Outcome
+from k3repro.pipeline._job import Job, StageOutcome
 from k3repro.pipeline._load import load_pipeline
-from k3repro.pipeline._plan import Plan, Planned, check_kernels, make_plan
+from k3repro.pipeline._plan import Planned, RunPlan, check_kernels, make_plan
 from k3repro.pipeline._progress import Reporter, Row, Silent
 from k3repro.pipeline._replace import supersede_older
 from k3repro.pipeline._results import PipelineResult, StageResult
@@ -44,7 +44,7 @@ def explain(
     fresh: bool = False,
     remeasure: Collection[str] = (),
     store: Store | None = None,
-) -> Plan:
+) -> RunPlan:
     """Which stages would run and why, and what they cost; starts nothing."""
     pipeline = load_pipeline(name, target=target)
     freshness = Freshness(pipeline, store or default_store(pipeline))
@@ -92,12 +92,12 @@ def default_store(pipeline: Pipeline) -> Store:
 class _Run:
     """One run in flight: what waits, what runs, what ended."""
 
-    def __init__(self, pipeline: Pipeline, freshness: Freshness, plan: Plan, reporter: Reporter) -> None:
+    def __init__(self, pipeline: Pipeline, freshness: Freshness, plan: RunPlan, reporter: Reporter) -> None:
         self.pipeline, self.freshness, self.reporter = pipeline, freshness, reporter
         self.plan = {item.stage.name: item for item in plan.stages}
         self.rows = {name: Row(name) for name in self.plan}
         self.results: dict[str, StageResult] = {}
-        self.flying: dict[Future[Outcome], tuple[Planned, Fingerprint]] = {}
+        self.flying: dict[Future[StageOutcome], tuple[Planned, Fingerprint]] = {}
         self.began = time.monotonic()
         self.started: dict[str, float] = {}
         self.events = Path(tempfile.gettempdir())
@@ -186,7 +186,7 @@ class _Run:
             events=str(self.events / f"{item.stage.name}.jsonl"),
         )
 
-    def _end(self, future: Future[Outcome], item: Planned, now: Fingerprint) -> None:
+    def _end(self, future: Future[StageOutcome], item: Planned, now: Fingerprint) -> None:
         try:
             outcome = future.result()
         except BrokenExecutor:
@@ -214,7 +214,7 @@ class _Run:
         warning = self._edited(item) or self._moved(item, now)
         self._put(item, "ran", outcome.seconds, seals=seals, notebook=self._short(path), warning=warning)
 
-    def _problem(self, item: Planned, outcome: Outcome, now: Fingerprint) -> str:
+    def _problem(self, item: Planned, outcome: StageOutcome, now: Fingerprint) -> str:
         return problem(item.stage, outcome.receipts, list(now.inputs.values()), self.freshness.store)
 
     def _edited(self, item: Planned) -> str:

@@ -1,4 +1,4 @@
-"""The function that executors run: one notebook, in a kernel process of its own, to one Outcome."""
+"""The function that executors run: one notebook, in a kernel process of its own, to one StageOutcome."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from k3repro.pipeline._job import Failure, Job, Outcome, Receipt
+from k3repro.pipeline._job import Failure, Job, Receipt, StageOutcome
 from k3repro.pipeline._normal import normalise
 
 RECEIPTS_VARIABLE = "K3REPRO_RECEIPTS"
 _SAY_EVERY_S = 0.25
 
 
-def run_job(job: Job) -> Outcome:
+def run_job(job: Job) -> StageOutcome:
     """Execute `job`; never raises for anything a notebook or kernel does."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="k3-") as name:
@@ -30,7 +30,7 @@ def run_job(job: Job) -> Outcome:
         notebook, failure = _execute(prepared, run_dir)
         hidden = {**job.hidden, name: "<run>"}
         executed = normalise(notebook, hidden) if notebook is not None else b""
-        return Outcome(job.stage, executed, read_receipts(receipts), failure, time.monotonic() - began)
+        return StageOutcome(job.stage, executed, read_receipts(receipts), failure, time.monotonic() - began)
 
 
 def ignore_interrupts() -> None:

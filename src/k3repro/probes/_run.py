@@ -217,7 +217,7 @@ def _carry_out(
     verdict: dict[str, Any] | None = None
     try:
         session.recover()
-        verdict = judge(probe, chosen, session, run)
+        verdict = judge_run(probe, chosen, session, run)
     finally:
         session.progress.end(verdict)
     if unsafe and probe.PERFORMANCE:
@@ -252,7 +252,7 @@ def _last_look(target: Any, run: Run, identity: Identity, behind: Sequence[str])
     return gone
 
 
-def judge(probe: ModuleType, chosen: Any, session: Session, run: Run) -> dict[str, Any]:
+def judge_run(probe: ModuleType, chosen: Any, session: Session, run: Run) -> dict[str, Any]:
     """The procedure and its verdict, with what the server's own counters have to say of it."""
     before = _witness(session.target)
     probe.procedure(session, chosen)

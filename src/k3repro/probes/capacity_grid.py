@@ -17,7 +17,7 @@ from k3repro.capacity import discriminating_rungs
 from k3repro.client import REQUESTS_TABLE
 from k3repro.errors import UsageError
 from k3repro.probes._session import Session
-from k3repro.probes.cells import NOT_RUN, CellSeen, Look, judge, look_rows
+from k3repro.probes.cells import NOT_RUN, CellSeen, EngineLook, judge_cell, look_rows
 from k3repro.probes.plan import LATER, Rung, canary
 from k3repro.probes.setting import Setting, costs_of, setting_of
 from k3repro.probes.tables import Construction, RungRow
@@ -48,7 +48,7 @@ TRIAL = {
     "timeout_s": 400.0,
     "drain_s": 400.0,
 }
-SCHEMA = Schema((REQUESTS_TABLE, RungRow.TABLE, Construction.TABLE, CellSeen.TABLE, Look.TABLE))
+SCHEMA = Schema((REQUESTS_TABLE, RungRow.TABLE, Construction.TABLE, CellSeen.TABLE, EngineLook.TABLE))
 USUAL_REPLY = 64
 _RESULTS = frozenset(
     {"completion", "concurrency"}
@@ -187,7 +187,7 @@ def _cell(
 
     def extra(rows: list[dict[str, Any]]) -> Rows:
         seen: list[Seen] = observer.seen
-        cell = judge(rung, context, rows, seen, setting, parameters.timeout_s)
+        cell = judge_cell(rung, context, rows, seen, setting, parameters.timeout_s)
         return {"cells": [cell], "looks": look_rows(rung, rows, seen)}
 
     rows = session.rung(rung, session.requests(rung), extra=extra, observer=observer, allow=_RESULTS)

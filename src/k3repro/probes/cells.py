@@ -48,7 +48,7 @@ class CellSeen(Row, table="cells", key=("rung",)):
     evidence: Annotated[str | None, Col(doc="what the verdict rests on")]
 
 
-class Look(Row, table="looks", key=("rung", "at_s")):
+class EngineLook(Row, table="looks", key=("rung", "at_s")):
     """The engine's gauges while a cell ran, at most two hundred looks a cell."""
 
     rung: str
@@ -62,7 +62,7 @@ class Look(Row, table="looks", key=("rung", "at_s")):
 _MOST_LOOKS = 200
 
 
-def judge(
+def judge_cell(
     rung: Rung, context: int, rows: Sequence[Mapping[str, Any]], seen: Sequence[Seen],
     setting: Setting | None, timeout_s: float,
 ) -> CellSeen:  # fmt: skip
@@ -176,12 +176,12 @@ def _growth(seen: Sequence[Seen], name: str) -> int | None:
     return int(max(values) - min(values)) if values else None
 
 
-def look_rows(rung: Rung, rows: Sequence[Mapping[str, Any]], seen: Sequence[Seen]) -> list[Look]:
+def look_rows(rung: Rung, rows: Sequence[Mapping[str, Any]], seen: Sequence[Seen]) -> list[EngineLook]:
     """The looks of a cell as rows, thinned evenly to `_MOST_LOOKS`."""
     began = min(row["sent_ns"] for row in rows)
     step = max(1, -(-len(seen) // _MOST_LOOKS))
     return [
-        Look(
+        EngineLook(
             rung=rung.name, at_s=(look.at_ns - began) / 1e9, running=_whole(look.running),
             waiting=_whole(look.waiting), kv_usage=look.kv_usage, generated=_whole(look.generated),
         )

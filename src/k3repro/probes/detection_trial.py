@@ -8,7 +8,7 @@ from typing import Any
 from k3repro.client import Request, open_target, run_wave
 from k3repro.errors import InvalidRun
 from k3repro.probes._registered import PROBES
-from k3repro.probes._run import judge, parameters_of
+from k3repro.probes._run import judge_run, parameters_of
 from k3repro.probes._session import Session
 from k3repro.probes.interrupt import Interrupt
 from k3repro.probes.progress import Silent
@@ -75,7 +75,7 @@ class Trial:
             session = Session(opened, run, progress, Interrupt(progress), seed=self.seed)
             try:
                 probe, chosen = PROBES[self.probe], parameters_of(self.probe, trials()[self.probe])
-                return list(judge(probe, chosen, session, run)["reasons"])
+                return list(judge_run(probe, chosen, session, run)["reasons"])
             except InvalidRun as error:
                 return [str(error)]
 

@@ -25,7 +25,7 @@ PERFORMANCE = False
 EXAMPLES = ("--target http://decode:8000 --prefill http://prefill:8000 --isl 1K,64K",)
 
 
-class Transfer(Row, table="transfers", key=("rung",)):
+class CountedTransfer(Row, table="transfers", key=("rung",)):
     """One row per request: the connector's counters before and after."""
 
     rung: str
@@ -36,7 +36,7 @@ class Transfer(Row, table="transfers", key=("rung",)):
     failed: int | None
 
 
-SCHEMA = Schema((REQUESTS_TABLE, RungRow.TABLE, Construction.TABLE, Transfer.TABLE))
+SCHEMA = Schema((REQUESTS_TABLE, RungRow.TABLE, Construction.TABLE, CountedTransfer.TABLE))
 _PATIENCE_S = 600.0
 
 
@@ -101,7 +101,7 @@ def _hand_over(session: Session, rung: Rung, prefill: Any) -> None:
         expected = None if before.transfers is None else before.transfers + 1
         delta = target.run(read_counters, at_least=expected).since(before)
         counted = records[0]["prompt_tokens"] if records else None
-        return {"transfers": [Transfer(
+        return {"transfers": [CountedTransfer(
             rung=rung.name, prompt_tokens=counted, transfers=delta.transfers, bytes=delta.bytes,
             descriptors=delta.descriptors, failed=delta.failed,
         )]}  # fmt: skip

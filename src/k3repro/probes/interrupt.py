@@ -24,7 +24,7 @@ from k3repro.units import quantile
 
 
 @dataclass(slots=True)
-class Flight:
+class WaveInFlight:
     """A wave under way as the person at the keyboard is told of it."""
 
     rung: Rung
@@ -77,7 +77,7 @@ class Interrupt:
         self._ask = ask
         self._presses = 0
         self._aborting = False
-        self._flying: Flight | None = None
+        self._flying: WaveInFlight | None = None
 
     @contextmanager
     def watch(self) -> Iterator[Interrupt]:
@@ -103,12 +103,12 @@ class Interrupt:
             )
 
     @contextmanager
-    def wave(self, rung: Rung, run: Run) -> Iterator[Flight]:
+    def wave(self, rung: Rung, run: Run) -> Iterator[WaveInFlight]:
         """Around one wave: counts what is in flight; an aborted wave marks the serve suspect, a drained
         one not.
         """
         self.check(rung.name)
-        self._flying = Flight(rung)
+        self._flying = WaveInFlight(rung)
         try:
             yield self._flying
         except KeyboardInterrupt:

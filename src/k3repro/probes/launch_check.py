@@ -11,7 +11,7 @@ from k3repro.probes.serve_facts import serve_of
 from k3repro.store import Artifact, Col, Row, Rows, Schema, derivation
 
 
-class StartupCheck(Row, table="startups", key=("launch", "serve")):
+class CheckedStartup(Row, table="startups", key=("launch", "serve")):
     """Start-up lines."""
 
     launch: str
@@ -25,7 +25,7 @@ class StartupCheck(Row, table="startups", key=("launch", "serve")):
     same: Annotated[bool | None, Col(doc="tokens and block as predicted")]
 
 
-class AdmissionCheck(Row, table="admissions", key=("launch", "serve", "context", "concurrency")):
+class CheckedAdmission(Row, table="admissions", key=("launch", "serve", "context", "concurrency")):
     """Requests of one length that ran together."""
 
     launch: str
@@ -44,7 +44,7 @@ class AdmissionCheck(Row, table="admissions", key=("launch", "serve", "context",
     bytes_law_holds: bool | None
 
 
-class HandoffCheck(Row, table="handoffs", key=("launch", "serve", "rung")):
+class CheckedHandoff(Row, table="handoffs", key=("launch", "serve", "rung")):
     """Bytes of single requests from prefill to decode, on one rank."""
 
     launch: str
@@ -62,7 +62,7 @@ _BLOCK = re.compile(r"Setting attention block size to (\d+) tokens")
 
 
 @derivation(
-    name="launch-check", schema=Schema((StartupCheck.TABLE, AdmissionCheck.TABLE, HandoffCheck.TABLE))
+    name="launch-check", schema=Schema((CheckedStartup.TABLE, CheckedAdmission.TABLE, CheckedHandoff.TABLE))
 )
 def check_launches(inputs: Sequence[Artifact]) -> Rows:
     """Predictions first, then any `engine-start`, `capacity-grid` and `hand-off` artifacts.
@@ -97,7 +97,7 @@ def _predicted(predictions: Artifact, table: str, **key: Any) -> dict[str, Any] 
     return next((row for row in rows if all(row[name] == value for name, value in key.items())), None)
 
 
-def _startup(predictions: Artifact, start: Artifact, launch: str) -> Iterator[StartupCheck]:
+def _startup(predictions: Artifact, start: Artifact, launch: str) -> Iterator[CheckedStartup]:
     law = _predicted(predictions, "startups", launch=launch)
     if law is None:
         raise InputError("a launch that nobody predicted", where=f"{start.subject} {launch}")
@@ -105,7 +105,7 @@ def _startup(predictions: Artifact, start: Artifact, launch: str) -> Iterator[St
     block = next((int(match[1]) for match in found if match), None)
     for pool in start.rows("pools"):
         same = pool["tokens"] == law["printed_tokens"] and block in (None, law["block_tokens"])
-        yield StartupCheck(
+        yield CheckedStartup(
             launch=launch, serve=serve_of(start), predicted_tokens=law["printed_tokens"],
             printed_tokens=pool["tokens"], predicted_concurrency=law["printed_concurrency"],
             printed_concurrency=pool["concurrency"], predicted_block=law["block_tokens"],
@@ -113,7 +113,7 @@ def _startup(predictions: Artifact, start: Artifact, launch: str) -> Iterator[St
         )  # fmt: skip
 
 
-def _admissions(predictions: Artifact, grid: Artifact, launch: str) -> Iterator[AdmissionCheck]:
+def _admissions(predictions: Artifact, grid: Artifact, launch: str) -> Iterator[CheckedAdmission]:
     pool = _predicted(predictions, "startups", launch=launch)
     for cell in grid.rows("cells"):
         law = _predicted(predictions, "admissions", launch=launch, context=cell["context"])
@@ -121,7 +121,7 @@ def _admissions(predictions: Artifact, grid: Artifact, launch: str) -> Iterator[
             raise InputError("a cell that nobody predicted", where=f"{launch} {cell['rung']}")
         offered, resident = cell["concurrency"], cell["resident"]
         block, by_bytes = (min(offered, law[name]) for name in ("block_law", "bytes_law"))
-        yield AdmissionCheck(
+        yield CheckedAdmission(
             launch=launch, serve=serve_of(grid), filled=bool(grid.serve["launch"].get("fill")),
             context=cell["context"], concurrency=offered, by_block_law=block,
             by_bytes_law=by_bytes, resident=resident, waiting=cell["waiting"],
@@ -136,12 +136,12 @@ def _same(seen: int | None, expected: int) -> bool | None:
     return None if seen is None else seen == expected
 
 
-def _handoffs(predictions: Artifact, run: Artifact, launch: str) -> Iterator[HandoffCheck]:
+def _handoffs(predictions: Artifact, run: Artifact, launch: str) -> Iterator[CheckedHandoff]:
     for row in run.rows("transfers"):
         law = _predicted(predictions, "handoffs", launch=launch, prompt_tokens=row["prompt_tokens"])
         predicted = law["bytes"] if law else None
         known = predicted is not None and row["bytes"] is not None
-        yield HandoffCheck(
+        yield CheckedHandoff(
             launch=launch, serve=serve_of(run), rung=row["rung"],
             prompt_tokens=row["prompt_tokens"], predicted_bytes=predicted, bytes=row["bytes"],
             descriptors=row["descriptors"],

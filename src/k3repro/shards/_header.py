@@ -43,7 +43,7 @@ class TensorEntry(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class ShardHeader:
     """A checked header: its tensors in the order of the buffer, and the size of the buffer in bytes."""
 
     where: str
@@ -79,7 +79,7 @@ def header_length(prefix: bytes, where: str, file_size: int | None = None) -> in
     return length
 
 
-def read_header(path: Path) -> Header:
+def read_header(path: Path) -> ShardHeader:
     """The header of one local file, in two reads.
 
     Raises:
@@ -97,7 +97,7 @@ def read_header(path: Path) -> Header:
     return parse_header(raw, str(path), size)
 
 
-def parse_header(raw: bytes, where: str, file_size: int | None = None) -> Header:
+def parse_header(raw: bytes, where: str, file_size: int | None = None) -> ShardHeader:
     """Parse and check the JSON part of a header. `file_size` None skips the check against the file's length.
 
     Raises:
@@ -108,13 +108,13 @@ def parse_header(raw: bytes, where: str, file_size: int | None = None) -> Header
     except (ValueError, RecursionError) as error:
         raise _refused(where, f"the header is not valid: {error}") from None
     tensors, end = _checked(entries, where)
-    header = Header(where, tensors, metadata, len(raw), end)
+    header = ShardHeader(where, tensors, metadata, len(raw), end)
     if file_size is not None and not (header.header_only and file_size == 8 + len(raw)):
         _cover(header, file_size)
     return header
 
 
-def _cover(header: Header, file_size: int) -> None:
+def _cover(header: ShardHeader, file_size: int) -> None:
     expected = 8 + header.header_bytes + header.data_bytes
     if file_size < expected:
         said = f"truncated: tensors need {expected:,} bytes, the file has {file_size:,}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from k3repro.errors import InputError
-from k3repro.shards._header import Header
+from k3repro.shards._header import ShardHeader
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
@@ -73,7 +73,7 @@ class IndexCheck:
             self._expected.setdefault(shard, set()).add(tensor)
         self._bytes = 0
 
-    def shard(self, name: str, header: Header) -> None:
+    def shard(self, name: str, header: ShardHeader) -> None:
         """Check one shard.
 
         Raises:

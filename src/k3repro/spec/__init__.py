@@ -3,7 +3,7 @@
 from k3repro.spec._attention import Gdn, Gqa, Kda, Mamba2, Mla
 from k3repro.spec._catalog import load_model, models
 from k3repro.spec._config import model_from, model_of_config
-from k3repro.spec._engine_rules import EngineRule, engine_rules, judge, model_facts
+from k3repro.spec._engine_rules import EngineRule, engine_rules, model_facts, rules_for
 from k3repro.spec._layout import Layout, WallConstants, layout_for, layouts, load_layout, stage_layers
 from k3repro.spec._model import Indexer, Model, Moe, Stated, Vision
 from k3repro.spec._platform import Platform, load_platform, platforms
@@ -25,7 +25,6 @@ __all__ = [
     "Vision",
     "WallConstants",
     "engine_rules",
-    "judge",
     "layout_for",
     "layouts",
     "load_layout",
@@ -36,6 +35,7 @@ __all__ = [
     "model_of_config",
     "models",
     "platforms",
+    "rules_for",
     "stage_layers",
     "vocabulary",
 ]

@@ -10,7 +10,7 @@ from k3repro.errors import InputError
 from k3repro.spec._model import Model
 from k3repro.toml import shipped_toml
 
-__all__ = ["EngineRule", "engine_rules", "judge", "model_facts"]
+__all__ = ["EngineRule", "engine_rules", "model_facts", "rules_for"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def model_facts(model: Model, tp: int, vision_mode: str | None = None) -> dict[s
     }
 
 
-def judge(facts: dict[str, Any], version: str) -> list[EngineRule]:
+def rules_for(facts: dict[str, Any], version: str) -> list[EngineRule]:
     """Rules that match facts at an engine version, deny first.
 
     Raises:

@@ -18,7 +18,7 @@ from k3repro.errors import K3Error, SpecError, UsageError
 from k3repro.spec import EngineRule, Model, load_model, load_platform
 from k3repro.twin._faults import rates
 from k3repro.twin._platform import Platform
-from k3repro.twin.single_launch import Launch, engine_says, launch_of
+from k3repro.twin.single_launch import NodeLaunch, engine_says, launch_of
 from k3repro.twin.single_work import Work, work_of
 
 __all__ = ["SUFFIX", "SingleNode", "single_node", "single_sources"]
@@ -106,8 +106,8 @@ class SingleNode(Platform):
             )  # fmt: skip
         return changed
 
-    def _launch(self) -> Launch:
-        return Launch(
+    def _launch(self) -> NodeLaunch:
+        return NodeLaunch(
             self.model, self.tp, quantization=self.quantization, kv_dtype=self.kv_dtype,
             block_size=self.block_size, engine=self.engine, aiter=self.aiter,
             kv_offload_bytes=self.kv_offload_bytes, vision_mode=self.vision_mode,
@@ -158,7 +158,7 @@ def single_sources(name: str) -> dict[str, str]:
     }
 
 
-def _node(name: str, gpu: str, launch: Launch) -> SingleNode:
+def _node(name: str, gpu: str, launch: NodeLaunch) -> SingleNode:
     zero = {field.name: 0 for field in fields(Platform) if field.name.endswith(("_ns", "_ps", "_bytes"))}
     zero |= {"link_bytes_per_s": 1, "native_link_bytes_per_s": 1, "graph_sizes": 0, "c0_prompt_tokens": 0}
     known = {

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field, replace
 
 from k3repro.capacity import Engine, block_law, parse_version
 from k3repro.errors import K3Error
-from k3repro.spec import EngineRule, Layout, Model, Platform, judge, layouts, model_facts
+from k3repro.spec import EngineRule, Layout, Model, Platform, layouts, model_facts, rules_for
 
-__all__ = ["Launch", "engine_says", "launch_of"]
+__all__ = ["NodeLaunch", "engine_says", "launch_of"]
 
 DEFAULT_ENGINE = "0.14.1"
 _DEFAULTS = "engine default of this version in server mode on GPUs of this size"
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class NodeLaunch:
     """Settings of one engine on one node; `kv_pool_bytes` 0: what the weights leave."""
 
     model: str
@@ -37,7 +37,7 @@ class Launch:
     sources: Mapping[str, str] = field(default_factory=dict)
 
 
-def launch_of(model: Model, platform: Platform) -> Launch:
+def launch_of(model: Model, platform: Platform) -> NodeLaunch:
     """The launch of `model` on one node of `platform`."""
     for layout in layouts():
         if layout.aggregated and (layout.model, layout.platform, layout.nodes) == (
@@ -55,7 +55,9 @@ def launch_of(model: Model, platform: Platform) -> Launch:
         "prefix_caching": _DEFAULTS,
         "kv_pool_bytes": "nine tenths of the memory less the weights; activations are not counted",
     }
-    launch = Launch(model.name, _ranks(model, platform.gpus_per_node), max_model_len=length, sources=sources)
+    launch = NodeLaunch(
+        model.name, _ranks(model, platform.gpus_per_node), max_model_len=length, sources=sources
+    )
     denied = [
         rule for rule in engine_says(model, launch) if rule.outcome == "deny" and "block_size" in rule.when
     ]
@@ -64,7 +66,7 @@ def launch_of(model: Model, platform: Platform) -> Launch:
     return replace(launch, block_size=1, sources=sources | {"block_size": f"engine rule {denied[0].id}"})
 
 
-def engine_says(model: Model, launch: Launch) -> list[EngineRule]:
+def engine_says(model: Model, launch: NodeLaunch) -> list[EngineRule]:
     """Rules of the launch's engine version that speak about it, deny first; none speaks: an empty list."""
     facts = {
         **model_facts(model, launch.tp, launch.vision_mode),
@@ -75,7 +77,7 @@ def engine_says(model: Model, launch: Launch) -> list[EngineRule]:
         "aiter_mla": bool(launch.aiter) if model.mla else None,
         "kv_offload": launch.kv_offload_bytes > 0,
     }
-    return judge(facts, ".".join(map(str, parse_version(launch.engine))))
+    return rules_for(facts, ".".join(map(str, parse_version(launch.engine))))
 
 
 def _ranks(model: Model, gpus: int) -> int:
@@ -91,8 +93,8 @@ def _ranks(model: Model, gpus: int) -> int:
     return gpus
 
 
-def _of_layout(layout: Layout) -> Launch:
-    return Launch(
+def _of_layout(layout: Layout) -> NodeLaunch:
+    return NodeLaunch(
         model=layout.model,
         tp=layout.tp,
         layout=layout.name,

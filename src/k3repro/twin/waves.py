@@ -13,7 +13,7 @@ from k3repro.twin._draws import mix
 from k3repro.twin._platform import Platform
 from k3repro.twin.single_core import core_of
 
-__all__ = ["Session", "Wave", "lognormal", "replay", "simulate_wave"]
+__all__ = ["Wave", "WaveSession", "lognormal", "replay", "simulate_wave"]
 
 _END = 10**18
 _Z99 = Decimal("2.326347874")
@@ -90,7 +90,7 @@ def _resident(flights: Sequence[Flight]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class WaveSession:
     """Turns of one user: (prompt tokens, of these cached, output tokens), think time between them."""
 
     turns: tuple[tuple[int, int, int], ...]
@@ -107,7 +107,7 @@ def lognormal(median: int, p99: int, seed: int, count: int) -> tuple[int, ...]:
     return tuple(p99 if word % 100 == 0 else table[word >> 32 & 31] for word in words)
 
 
-def replay(platform: Platform, sessions: Sequence[Session], lanes: int, window_ns: int) -> list[Flight]:
+def replay(platform: Platform, sessions: Sequence[WaveSession], lanes: int, window_ns: int) -> list[Flight]:
     """`lanes` users in a closed loop over `sessions`: the flights that finished inside the window.
 
     A turn follows `think_ns` after the turn before it has ended; a lane takes the next session after its

@@ -9,7 +9,7 @@ from k3repro.store import Artifact
 from k3repro.studies.kimi_k3._cells import cell_row
 from k3repro.studies.kimi_k3._replays import WINDOW_NS, Figures, replay_figures
 from k3repro.twin import Platform
-from k3repro.twin.waves import Session, replay, simulate_wave
+from k3repro.twin.waves import WaveSession, replay, simulate_wave
 
 __all__ = ["replay_cells"]
 
@@ -53,6 +53,6 @@ def _recorded(spec: Platform, row: Mapping[str, Any]) -> Figures:
     found = {"itl_p50_ms": (wave.last_ns[0] - wave.first_ns[0]) / 1e6}
     if row["requests"] == 1:
         missed = prompt - prompt * round(row["cache_hit"]) // 100
-        (flight,) = replay(spec, [Session(((prompt, prompt - missed, 2),))], 1, WINDOW_NS)
+        (flight,) = replay(spec, [WaveSession(((prompt, prompt - missed, 2),))], 1, WINDOW_NS)
         found["ttft_p50_s"] = (flight.times[0] - flight.arrival_ns) / 1e9
     return found

@@ -8,7 +8,7 @@ from typing import Any
 
 from k3repro.observed import remembered
 from k3repro.twin import Flight, Platform
-from k3repro.twin.waves import Session, lognormal, replay
+from k3repro.twin.waves import WaveSession, lognormal, replay
 from k3repro.units import quantile
 
 __all__ = ["QUANTITIES", "WINDOW_NS", "Figures", "replay_figures"]
@@ -55,11 +55,11 @@ def _run(spec: Platform, lengths: Lengths, hit: int, users: int, seed: int) -> F
 @lru_cache(64)
 def _sessions(
     input_p50: int, input_p99: int, output_p50: int, output_p99: int, hit: int, seed: int, most_tokens: int
-) -> tuple[Session, ...]:
+) -> tuple[WaveSession, ...]:
     inputs = lognormal(input_p50, input_p99, 1 + 2 * seed * _TURNS, _TURNS)
     outputs = lognormal(output_p50, output_p99, 2 + (2 * seed + 1) * _TURNS, _TURNS)
     return tuple(
-        Session(((prompt, prompt * hit // 100, output),))
+        WaveSession(((prompt, prompt * hit // 100, output),))
         for prompt, output in zip(inputs, outputs, strict=True)
         if prompt + output <= most_tokens
     )

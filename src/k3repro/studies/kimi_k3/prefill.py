@@ -140,7 +140,7 @@ class Judged:
         return max(range(len(self.errors)), key=lambda k: abs(self.errors[k]))
 
 
-def judge(name: str, cells: Sequence[PrefillCell]) -> Judged | None:
+def judge_form(name: str, cells: Sequence[PrefillCell]) -> Judged | None:
     """Leave-one-out errors of a form; None when it cannot be fitted with every cell left out in turn."""
     whole = coefficients_of(name, cells)
     if whole is None or len(cells) <= len(whole):
@@ -199,7 +199,7 @@ def prefill_laws(inputs: Sequence[Artifact]) -> Rows:
     cells: list[FormCell] = []
     for series, platform, data in _series(inputs):
         for form in (*FORMS, POWER):
-            judged = judge(form, data)
+            judged = judge_form(form, data)
             fits.append(_fit_row(series, platform, form, judged, data))
             if judged is not None:
                 cells += _cell_rows(series, platform, judged, data)

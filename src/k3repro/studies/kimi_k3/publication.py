@@ -24,7 +24,7 @@ from k3repro.units import GIB
 _MIB = 2**20
 
 
-class Reading(Row, table="readings", key=("topic", "item")):
+class CheckedFigure(Row, table="readings", key=("topic", "item")):
     """Printed figures of the memory argument, recomputed."""
 
     topic: str
@@ -43,7 +43,7 @@ class Reading(Row, table="readings", key=("topic", "item")):
     place: str | None
 
 
-SCHEMA = Schema((Reading.TABLE,))
+SCHEMA = Schema((CheckedFigure.TABLE,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ def publication_check(inputs: Sequence[Artifact]) -> Rows:
         InputError: a spec or transcription is missing.
     """
     facts = _facts(specs_of(list(inputs)), inputs)
-    rows: list[Reading] = []
+    rows: list[CheckedFigure] = []
     for artifact in inputs:
         if artifact.name == "published-memory":
             rows += [_figure(facts, row) for row in artifact.rows("figures") if row["item"] in _FIGURES]
@@ -246,9 +246,9 @@ def publication_check(inputs: Sequence[Artifact]) -> Rows:
 def _row(
     topic: str, item: tuple[str, str], label: str, cell: tuple[str, float | None], unit: str, place: str,
     answer: Answer,
-) -> Reading:  # fmt: skip
+) -> CheckedFigure:  # fmt: skip
     """`item` is a figure and its claim, `cell` its print and value."""
-    return Reading(
+    return CheckedFigure(
         topic=topic, item=item[0], claim=item[1], label=label, printed_text=cell[0],
         printed=cell[1], by_label=answer.by_label, other=answer.other, unit=unit,
         why=answer.why, relation=_relation(topic, item[0]), place=place,
@@ -261,13 +261,13 @@ def _relation(topic: str, item: str) -> str:
     return relation_of(fitted=used, used=used, one_law=topic not in ("checkpoint", "capacity"))
 
 
-def _figure(facts: Facts, row: Mapping[str, Any]) -> Reading:
+def _figure(facts: Facts, row: Mapping[str, Any]) -> CheckedFigure:
     topic, claim, compute = _FIGURES[row["item"]]
     cell = (row["value_printed"], row["value"])
     return _row(topic, (row["item"], claim), row["label"], cell, row["unit"], row["place"], compute(facts))
 
 
-def _layout_row(facts: Facts, row: Mapping[str, Any]) -> Reading:
+def _layout_row(facts: Facts, row: Mapping[str, Any]) -> CheckedFigure:
     plans = {plan.tp: plan for plan in candidates(facts.model, facts.weights, facts.platforms["mi300x"], 2)}
     plan = plans[row["tp"]]
     answer = Answer(
@@ -281,7 +281,7 @@ def _layout_row(facts: Facts, row: Mapping[str, Any]) -> Reading:
     return _row("layouts", item, "KV headroom per GPU", cell, "GiB", "Table 1", answer)
 
 
-def _grid_row(facts: Facts, row: Mapping[str, Any]) -> Reading:
+def _grid_row(facts: Facts, row: Mapping[str, Any]) -> CheckedFigure:
     platform, context = row["platform"], row["context_tokens"]
     answer = Answer(
         facts.by_bytes(platform, context),
@@ -294,7 +294,7 @@ def _grid_row(facts: Facts, row: Mapping[str, Any]) -> Reading:
     return _row("concurrency", item, "N_max", cell, "requests", "Table 2", answer)
 
 
-def _tokens_row(facts: Facts, row: Mapping[str, Any]) -> Reading:
+def _tokens_row(facts: Facts, row: Mapping[str, Any]) -> CheckedFigure:
     layout = facts.layouts[row["platform"]]
     law = block_law(facts.model, facts.engine(row["platform"]))
     tokens = law.printed_tokens(law.pool_blocks(layout.kv_pool_bytes), layout.max_model_len)
@@ -308,7 +308,7 @@ def _tokens_row(facts: Facts, row: Mapping[str, Any]) -> Reading:
     return _row("capacity", item, "KV tokens per GPU", cell, "tokens", row["place"], answer)
 
 
-def _example(facts: Facts, rows: Sequence[Mapping[str, Any]]) -> list[Reading]:
+def _example(facts: Facts, rows: Sequence[Mapping[str, Any]]) -> list[CheckedFigure]:
     """The worked example: 200K context, 32 concurrent, 256-token replies."""
     found = []
     for row in rows:

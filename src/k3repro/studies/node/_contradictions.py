@@ -15,7 +15,7 @@ from typing import Any
 
 from k3repro.printed import Span
 from k3repro.studies.node._demand import Demand
-from k3repro.studies.node._in_flight import SLACK, Flight, Inference
+from k3repro.studies.node._in_flight import SLACK, Inference, LevelFlight
 
 __all__ = ["KINDS", "Contradiction", "Step", "contradictions", "shared_ceilings"]
 
@@ -104,7 +104,7 @@ def _make(
     return Contradiction(kind, ladder.name, ladder.model, level, what, span, limit, unit, assuming, steps)
 
 
-def _work(flight: Flight) -> list[Step]:
+def _work(flight: LevelFlight) -> list[Step]:
     level, work = flight.level, flight.level.token_seconds
     steps = [Step("total rate", "as printed", level.total, "tokens/s")]
     if level.latency and work:
@@ -115,7 +115,7 @@ def _work(flight: Flight) -> list[Step]:
     return steps
 
 
-def _short(inference: Inference, flight: Flight) -> Contradiction:
+def _short(inference: Inference, flight: LevelFlight) -> Contradiction:
     what, assuming = _RULES[flight.short]
     stated = Span.point(flight.level.concurrency)
     assert flight.in_flight is not None
@@ -136,7 +136,7 @@ def _short(inference: Inference, flight: Flight) -> Contradiction:
     )  # fmt: skip
 
 
-def _tightest(inference: Inference) -> tuple[Flight, Span] | None:
+def _tightest(inference: Inference) -> tuple[LevelFlight, Span] | None:
     """The level that leaves a request the fewest tokens, among those that had their requests in flight."""
     ladder, found = inference.ladder, None
     for flight in inference.flights:

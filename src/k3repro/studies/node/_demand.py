@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from k3repro.capacity import Serving
 from k3repro.printed import Span
-from k3repro.studies.node._in_flight import Flight, Inference
+from k3repro.studies.node._in_flight import Inference, LevelFlight
 
 __all__ = ["Demand", "demands"]
 
@@ -21,7 +21,7 @@ class Demand:
     and is None where replies, lengths or the number in flight are not known.
     """
 
-    flight: Flight
+    flight: LevelFlight
     compute: Span
     memory: Span | None
     experts: Span | None
@@ -33,7 +33,7 @@ def demands(inference: Inference, serving: Serving) -> tuple[Demand, ...]:
     return tuple(_demand(inference, flight, serving) for flight in inference.flights)
 
 
-def _demand(inference: Inference, flight: Flight, serving: Serving) -> Demand:
+def _demand(inference: Inference, flight: LevelFlight, serving: Serving) -> Demand:
     compute = flight.level.total.scaled(_exact(serving.flops_of(1.0) / serving.flops))
     uncomputed = None
     if compute.low > 1:
@@ -46,7 +46,7 @@ def _demand(inference: Inference, flight: Flight, serving: Serving) -> Demand:
     return Demand(flight, compute, memory, experts, uncomputed)
 
 
-def _memory(inference: Inference, flight: Flight, serving: Serving) -> Span | None:
+def _memory(inference: Inference, flight: LevelFlight, serving: Serving) -> Span | None:
     """Rises with the reply rate and the context, falls with the number in flight that shares a step."""
     replies, context = _replies(inference, flight), _context(inference)
     flying = flight.in_flight
@@ -57,7 +57,7 @@ def _memory(inference: Inference, flight: Flight, serving: Serving) -> Span | No
     return Span(_exact(low / serving.bytes_per_s), _exact(high / serving.bytes_per_s))
 
 
-def _replies(inference: Inference, flight: Flight) -> Span | None:
+def _replies(inference: Inference, flight: LevelFlight) -> Span | None:
     """Reply tokens/s as printed; else the share of the stated reply in the stated or inferred length."""
     level, ladder = flight.level, inference.ladder
     if level.output is not None:

@@ -14,7 +14,7 @@ from fractions import Fraction
 from k3repro.printed import HEDGES, Span
 from k3repro.studies.node._ladder import Ladder, Level
 
-__all__ = ["SLACK", "Flight", "Inference", "infer"]
+__all__ = ["SLACK", "Inference", "LevelFlight", "infer"]
 
 SLACK = HEDGES["about"].below or Fraction(0)
 """What lengths and the ratio of p99 to mean may differ by between levels of one ladder, by assumption."""
@@ -23,7 +23,7 @@ TAIL = Fraction(3, 2)
 
 
 @dataclass(frozen=True, slots=True)
-class Flight:
+class LevelFlight:
     """One level read: requests in flight, what shows that it fell short, whether it can be a steady state.
 
     `short` is "" or the rule: "requests" (fewer than its concurrency were sent), "little" (fewer in flight
@@ -52,7 +52,7 @@ class Inference:
     agreeing: tuple[int, ...]
     output_length: Span | None
     cap: Span | None
-    flights: tuple[Flight, ...]
+    flights: tuple[LevelFlight, ...]
 
 
 def infer(ladder: Ladder) -> Inference:
@@ -105,14 +105,14 @@ def _agreeing(ladder: Ladder) -> list[Level]:
     return best
 
 
-def _flight(ladder: Ladder, level: Level, length: Span | None) -> Flight:
+def _flight(ladder: Ladder, level: Level, length: Span | None) -> LevelFlight:
     offered, work = ladder.offered(level), level.token_seconds
     by_length = work / length if work and length else None
     short, in_flight = _shortfall(ladder, level, by_length)
     tail = _tail(ladder, work, length, offered)
     if in_flight is None and by_length is not None:
         in_flight = Span(min(by_length.low, Fraction(offered)), min(by_length.high, Fraction(offered)))
-    return Flight(level, in_flight, short, tail, _steady(ladder, level, short, tail))
+    return LevelFlight(level, in_flight, short, tail, _steady(ladder, level, short, tail))
 
 
 def _tail(ladder: Ladder, work: Span | None, length: Span | None, offered: int) -> Span | None:

@@ -17,7 +17,7 @@ from k3repro.budget.sealed import Specs, specs_of
 from k3repro.capacity import token_bytes
 from k3repro.capacity.derive import engine_of
 from k3repro.errors import InputError, K3Error
-from k3repro.spec import EngineRule, Layout, Model, Platform, judge, model_facts
+from k3repro.spec import EngineRule, Layout, Model, Platform, model_facts, rules_for
 from k3repro.store import Artifact, Col, Column, Row, Rows, Schema, Store, Table, derivation
 from k3repro.studies.node.roofline import optional_rows, specs_for
 
@@ -40,7 +40,7 @@ ITEMS = Table(
 )
 
 
-class Fit(Row, table="fits", key=("layout", "tp")):
+class TensorParallelFit(Row, table="fits", key=("layout", "tp")):
     """Every TP size of a node: whether the weights fit, and what is left for keys and values."""
 
     layout: str
@@ -67,7 +67,7 @@ CONSTRAINTS = Table(
     key=("constraint", "version"),
     doc="What a document says of an engine, against the rules of three versions.",
 )
-SCHEMA = Schema((ITEMS, Fit.TABLE, CONSTRAINTS))
+SCHEMA = Schema((ITEMS, TensorParallelFit.TABLE, CONSTRAINTS))
 _WORST = ("deny", "substitutes", "allow")
 
 
@@ -149,7 +149,7 @@ def _items(model: Model, layout: Layout, platform: Platform, version: str) -> It
         facts = {**own, **layout_facts(model, layout, platform, choice.tp)} if choice.tp else dict(own)
         facts |= choice.facts
         asked = set(choice.facts) or {"heads_per_rank", "vision_columns"}
-        found = [rule for rule in judge(facts, version) if asked & set(rule.when)]
+        found = [rule for rule in rules_for(facts, version) if asked & set(rule.when)]
         yield {
             "layout": layout.name, "version": version, "choice": choice.name, "setting": choice.setting,
             "model": model.name, "published": _published(own, layout, choice), **_judged(found),
@@ -206,7 +206,7 @@ def _engine(layout: Layout, tp: int) -> Any:
 
 
 def _constraint(row: Mapping[str, Any], version: str) -> dict[str, Any]:
-    found = judge(json.loads(row["facts"]), version)
+    found = rules_for(json.loads(row["facts"]), version)
     judged = _judged(found)
     outcome = judged["outcome"]
     verdict = (

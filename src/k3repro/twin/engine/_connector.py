@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from k3repro.errors import MachineError
-from k3repro.twin.engine._launch import Launch, Transfer
+from k3repro.twin.engine._launch import RoleLaunch, Transfer
 from k3repro.twin.engine._log import Log
 from k3repro.twin.engine._peer import Peer, host_of_rank
 from k3repro.twin.engine._wire import Link, connect, listen
@@ -42,7 +42,7 @@ class EngineDead(MachineError):
 class Connector:
     """Handoffs of the lanes of this process. `scale`: seconds of the twin per second of the wall clock."""
 
-    def __init__(self, launch: Launch, transfer: Transfer, scale: float, log: Log) -> None:
+    def __init__(self, launch: RoleLaunch, transfer: Transfer, scale: float, log: Log) -> None:
         self.transfer = transfer
         self.engine_id = secrets.token_hex(8)
         self._launch, self._scale, self._log = launch, scale, log

@@ -20,7 +20,7 @@ from k3repro.twin._intake import prompt_text
 from k3repro.twin._render import _STREAM_HEAD as STREAM_HEAD
 from k3repro.twin._render import Generation, error_reply, json_reply, reply
 from k3repro.twin.engine._connector import EngineDead, TransferFailed
-from k3repro.twin.engine._launch import Launch
+from k3repro.twin.engine._launch import RoleLaunch
 from k3repro.twin.engine._peer import Handoff, read_handoff
 from k3repro.twin.engine._pool import Lanes
 
@@ -92,7 +92,7 @@ class Front(HttpDriver):
     """Answers requests of one pool. `fatal` gets the reason when the engine cannot go on."""
 
     def __init__(
-        self, cluster: Cluster, launch: Launch, lanes: Lanes, scale: float, fatal: asyncio.Future[str],
+        self, cluster: Cluster, launch: RoleLaunch, lanes: Lanes, scale: float, fatal: asyncio.Future[str],
         extra_metrics: Callable[[], str] = str, *, fail_requests: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(cluster, scale)

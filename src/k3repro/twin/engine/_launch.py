@@ -12,7 +12,7 @@ from typing import Any
 from k3repro.errors import UsageError
 from k3repro.twin.engine._flags import Flags, read_flags
 
-__all__ = ["Launch", "Transfer", "read_launch"]
+__all__ = ["RoleLaunch", "Transfer", "read_launch"]
 
 _WHERE = "vllm serve"
 _ROLES = ("kv_producer", "kv_consumer", "kv_both")
@@ -51,7 +51,7 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class RoleLaunch:
     """One process: `lanes` are the data-parallel ranks it owns of `dp` in the pool."""
 
     flags: Flags
@@ -84,7 +84,7 @@ class Launch:
         return f"{pool}_worker" if self.headless else f"{pool}_master"
 
 
-def read_launch(arguments: Sequence[str], environment: Mapping[str, str]) -> Launch:
+def read_launch(arguments: Sequence[str], environment: Mapping[str, str]) -> RoleLaunch:
     """The launch that ``vllm serve ARGUMENTS`` asks for.
 
     Raises:
@@ -113,7 +113,7 @@ def read_launch(arguments: Sequence[str], environment: Mapping[str, str]) -> Lau
     address = flags.text("data-parallel-address", "127.0.0.1")
     host = environment.get("VLLM_HOST_IP") or _own_address(address)
     tp = flags.number("tensor-parallel-size", 1, least=1)
-    return Launch(
+    return RoleLaunch(
         flags=flags,
         model=flags.text("served-model-name", flags.model),
         host=flags.text("host", host),

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 
 from k3repro.twin._platform import Platform
-from k3repro.twin.engine._launch import Launch
+from k3repro.twin.engine._launch import RoleLaunch
 
 __all__ = ["platform_of"]
 
@@ -23,7 +23,7 @@ def _with(platform: Platform, settings: Mapping[str, object]) -> Platform:
     return platform.with_overrides({name: str(value) for name, value in settings.items() if name in known})
 
 
-def platform_of(launch: Launch, base: Platform, *, pool: int, graph: str) -> Platform:
+def platform_of(launch: RoleLaunch, base: Platform, *, pool: int, graph: str) -> Platform:
     """The platform this process simulates: `base` with the launch's limits, and only its own pool's costs.
 
     Raises:

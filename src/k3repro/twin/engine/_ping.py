@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from k3repro.errors import MissingExtra
-from k3repro.twin.engine._launch import Launch
+from k3repro.twin.engine._launch import RoleLaunch
 from k3repro.twin.engine._wire import msgpack_module
 
 __all__ = ["TTL_S", "Pinger", "registration"]
@@ -19,7 +19,7 @@ __all__ = ["TTL_S", "Pinger", "registration"]
 TTL_S = 5.0
 
 
-def registration(launch: Launch) -> dict[str, Any]:
+def registration(launch: RoleLaunch) -> dict[str, Any]:
     """The map a router registers: addresses without scheme, mode in capitals, sizes of the whole instance."""
     transfer = launch.transfer
     assert transfer is not None
@@ -37,7 +37,7 @@ def registration(launch: Launch) -> dict[str, Any]:
 class Pinger:
     """Pings until told to stop."""
 
-    def __init__(self, launch: Launch, interval_s: float) -> None:
+    def __init__(self, launch: RoleLaunch, interval_s: float) -> None:
         try:
             import zmq
         except ImportError:

@@ -11,7 +11,7 @@ from typing import Any
 
 from k3repro.errors import MachineError
 from k3repro.twin.engine._connector import Connector, EngineDead, TransferFailed
-from k3repro.twin.engine._launch import Launch
+from k3repro.twin.engine._launch import RoleLaunch
 from k3repro.twin.engine._log import Log
 from k3repro.twin.engine._peer import Peer
 from k3repro.twin.engine._wire import Link, LinkLost, connect, listen
@@ -25,7 +25,7 @@ _KINDS: dict[str, type[MachineError]] = {"EngineDead": EngineDead, "TransferFail
 class Lanes:
     """The connectors of a pool's lanes, wherever they live; a lane may be without one."""
 
-    def __init__(self, launch: Launch, connector: Connector | None) -> None:
+    def __init__(self, launch: RoleLaunch, connector: Connector | None) -> None:
         self._launch, self._own = launch, connector
         self._links: dict[int, Link] = {}
         self._without: set[int] = set() if connector else set(launch.lanes)
@@ -83,7 +83,7 @@ async def perform(connector: Connector, operation: str, body: dict[str, Any]) ->
     return await getattr(connector, operation)(**body)
 
 
-async def gather(launch: Launch, lanes: Lanes, log: Log, died: asyncio.Future[str]) -> asyncio.Server:
+async def gather(launch: RoleLaunch, lanes: Lanes, log: Log, died: asyncio.Future[str]) -> asyncio.Server:
     """Master: wait until workers own every lane that is not its own; `died` learns when one goes away."""
     complete = asyncio.Event()
     accepted: set[Link] = set()
@@ -128,7 +128,7 @@ class Worker:
             raise
 
 
-async def join(launch: Launch, worker: Worker, *, connector: bool, wait_s: float) -> Link:
+async def join(launch: RoleLaunch, worker: Worker, *, connector: bool, wait_s: float) -> Link:
     """Worker: register with the master, which may come up later.
 
     Raises:

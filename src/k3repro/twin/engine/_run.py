@@ -18,7 +18,7 @@ from k3repro.twin._named import platform
 from k3repro.twin._render import FINGERPRINT
 from k3repro.twin.engine._connector import Connector, EngineDead
 from k3repro.twin.engine._front import Front
-from k3repro.twin.engine._launch import Launch
+from k3repro.twin.engine._launch import RoleLaunch
 from k3repro.twin.engine._log import Log, log_to
 from k3repro.twin.engine._physics import platform_of
 from k3repro.twin.engine._ping import TTL_S, Pinger
@@ -59,7 +59,7 @@ class Options:
                 raise UsageError(f"{option} is {value}, not positive", where="k3repro twin engine")
 
 
-def run_engine(launch: Launch, options: Options, log: Log | None = None) -> int:
+def run_engine(launch: RoleLaunch, options: Options, log: Log | None = None) -> int:
     """Run until SIGTERM or a fatal error; the exit code an engine would give.
 
     Raises:
@@ -70,7 +70,7 @@ def run_engine(launch: Launch, options: Options, log: Log | None = None) -> int:
 
 
 class _Process:
-    def __init__(self, launch: Launch, options: Options, log: Log) -> None:
+    def __init__(self, launch: RoleLaunch, options: Options, log: Log) -> None:
         self._launch, self._options, self._log = launch, options, log
         self._startup = Startup(launch, options.platform, options.version, log)
         self._connector: Connector | None = None

@@ -11,7 +11,7 @@ from k3repro.serve.lines import print_kv_lines
 from k3repro.serve.startup import READY, connector_line, graph_line, moe_line
 from k3repro.spec import Layout, Model, layout_for, load_model, models
 from k3repro.twin.engine._connector import EngineDead
-from k3repro.twin.engine._launch import Launch
+from k3repro.twin.engine._launch import RoleLaunch
 from k3repro.twin.engine._log import Log
 
 __all__ = ["Startup"]
@@ -24,7 +24,7 @@ _CODEGEN_LIMIT = 8192  # recipe: 8192 corrupts output, 16384 crashes code genera
 class Startup:
     """The lines of one process; the pool is `--kv-cache-memory-bytes`, else what the layout publishes."""
 
-    def __init__(self, launch: Launch, platform: str, version: str, log: Log) -> None:
+    def __init__(self, launch: RoleLaunch, platform: str, version: str, log: Log) -> None:
         self._launch, self._log, self.version = launch, log, version
         self.model = _model(launch)
         self._layout = layout_for(self.model.name, platform)
@@ -106,7 +106,7 @@ class Startup:
             self._log(READY, api=server, place="on.py:1")
 
 
-def _model(launch: Launch) -> Model:
+def _model(launch: RoleLaunch) -> Model:
     config = Path(launch.flags.model) / "config.json"
     if config.is_file():
         return load_model(launch.flags.model)
@@ -122,14 +122,14 @@ def _known(layout: Layout | None, model: Model) -> int:
     return int(model.max_positions)
 
 
-def _graph(launch: Launch) -> str:
+def _graph(launch: RoleLaunch) -> str:
     document = launch.flags.document("compilation-config") or {}
     if launch.flags.switch("enforce-eager"):
         return "NONE"
     return str(document.get("cudagraph_mode", "FULL_AND_PIECEWISE"))
 
 
-def _int4(launch: Launch) -> bool:
+def _int4(launch: RoleLaunch) -> bool:
     document = launch.flags.document("quantization-config") or {}
     moe = document.get("moe")
     return isinstance(moe, dict) and str(moe.get("weight", "")).startswith("int4")
