@@ -8,11 +8,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from k3repro.probes.attend import LAG_LIMIT_S, Headroom, attended_wave
-
 from k3repro.client import Request, open_target, wave_load, zero_server
 from k3repro.probes.checks import summarise
 from k3repro.probes.plan import Rung
+from k3repro.probes.wave_monitor import LAG_LIMIT_S, Headroom, monitored_wave
 
 STREAMS, TOKENS = 1024, 256
 
@@ -28,7 +27,7 @@ def main() -> None:
     with zero_server() as port, open_target(f"http://127.0.0.1:{port}") as target:
         idle, flood = Headroom(), Headroom()
         target.run(_idle, idle)
-        records = target.run(attended_wave, requests, headroom=flood, concurrency=STREAMS)
+        records = target.run(monitored_wave, requests, headroom=flood, concurrency=STREAMS)
     wall = (max(r.done_ns for r in records) - min(r.sent_ns for r in records)) / 1e9
     load = wave_load(records, STREAMS)
     rate = STREAMS * TOKENS / wall

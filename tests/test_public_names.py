@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import types
 from pathlib import Path
 
@@ -55,3 +56,32 @@ def test_private_modules_stay_private(path: Path) -> None:
             assert tuple(where[: len(package)]) == package or not private, (
                 f"{path.name}:{node.lineno} imports {node.module}"
             )
+
+
+OUTSIDE = sorted(
+    path for folder in ("benchmarks", "notebooks", "docs") for path in (SOURCE.parents[1] / folder).rglob("*")
+    if path.suffix in (".py", ".ipynb", ".md") and ".ipynb_checkpoints" not in path.parts
+)  # fmt: skip
+MODULES = {".".join(path.relative_to(SOURCE.parent).with_suffix("").parts) for path in SOURCE.rglob("*.py")}
+MODULES |= {name.removesuffix(".__init__") for name in MODULES}
+IMPORT = re.compile(r"^[ >\"]*from (k3repro[\w.]*) import (\([^)]*\)|[^\n\\#]*)", re.MULTILINE)
+
+
+def missing(text: str) -> list[str]:
+    """Names that a text imports from here and that do not exist."""
+    found = []
+    for module, names in IMPORT.findall(text):
+        for name in re.findall(r"\w+(?= as |,|\)|\s|$)", names.replace("\\n", " ")):
+            home = importlib.import_module(module)
+            if not hasattr(home, name) and f"{module}.{name}" not in MODULES:
+                found.append(f"{module}.{name}")
+    return found
+
+
+@pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: path.name)
+def test_what_is_imported_outside_the_package_exists(path: Path) -> None:
+    assert missing(path.read_text(encoding="utf-8")) == []
+
+
+def test_a_name_that_moved_away_is_seen() -> None:
+    assert missing("from k3repro.errors import InputError, Nobody\n") == ["k3repro.errors.Nobody"]

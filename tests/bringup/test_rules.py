@@ -15,10 +15,10 @@ from k3repro.bringup import (
     Plan,
     check_plan,
     engine_rules,
-    judge,
     load_cluster,
     load_recipe,
     make_plan,
+    rules_for,
 )
 from k3repro.errors import InputError
 
@@ -193,21 +193,21 @@ CASES: list[tuple[dict[str, Any], str, str]] = [
 
 @pytest.mark.parametrize(("facts", "version", "name"), CASES)
 def test_engine_rules_hold_in_their_versions(facts: dict[str, Any], version: str, name: str) -> None:
-    found = {item.id for item in judge(facts, version) if item.outcome != "allow"}
+    found = {item.id for item in rules_for(facts, version) if item.outcome != "allow"}
     assert name in found if name else not found
 
 
 def test_every_engine_rule_is_met_and_has_evidence() -> None:
-    met = {item.id for facts, version, _ in CASES for item in judge(facts, version)}
+    met = {item.id for facts, version, _ in CASES for item in rules_for(facts, version)}
     assert met == {item.id for item in engine_rules()}
     assert all(item.evidence and item.what for item in engine_rules())
     assert {item.outcome for item in engine_rules()} == {"allow", "deny", "substitutes"}
 
 
 def test_an_unknown_fact_matches_nothing_and_a_bad_version_is_named() -> None:
-    assert judge({}, "0.14.1") == []
+    assert rules_for({}, "0.14.1") == []
     with pytest.raises(InputError, match="engine version"):
-        judge({}, "latest")
+        rules_for({}, "latest")
 
 
 def test_all_rules_are_there_on_import() -> None:

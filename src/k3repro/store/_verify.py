@@ -264,17 +264,15 @@ def recompute_store(store: Store, packages: Sequence[str] | None = None) -> list
         found = [_recomputed(store, artifact, packages) for artifact in derived]
     else:
         with ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as executor:
-            work = [(store.root, artifact.seal, packages) for artifact in derived]
+            work = [(type(store), store.root, artifact.seal, packages) for artifact in derived]
             found = list(executor.map(_recomputed_elsewhere, work))
     return [finding for finding in found if finding is not None]
 
 
-def _recomputed_elsewhere(work: tuple[Path, str, Sequence[str] | None]) -> Finding | None:
+def _recomputed_elsewhere(work: tuple[type[Store], Path, str, Sequence[str] | None]) -> Finding | None:
     """The same in a process of its own, for an artifact by its seal."""
-    from k3repro.store._store import Store
-
-    root, seal, packages = work
-    store = _STORES.setdefault(root, Store(root))
+    kind, root, seal, packages = work
+    store = _STORES.setdefault(root, kind(root))
     return _recomputed(store, store.find(seal), packages)
 
 
