@@ -15,6 +15,7 @@ from k3repro.sizing import (
     Found,
     Goal,
     _answer,
+    _trial,
     answer,
     checked_users,
     pareto,
@@ -107,6 +108,21 @@ def test_the_cheapest_that_keeps_the_goals_wins() -> None:
             for other in found.trials
         )
     assert list(pareto(front)) == list(front)
+
+
+@pytest.mark.parametrize(
+    ("said", "profile"),
+    [({"users": 100}, ""), ({"users": 24, "think_s": 2.0}, ""), ({"rate": 2.0}, ""), ({"users": 8}, "small")],
+)
+def test_a_run_that_ends_with_what_is_counted_counts_the_same(
+    said: dict[str, float], profile: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = plan_of(Workload.of({"isl": 1024, "osl": 64} | said, generate(profile) if profile else None))
+    ended = try_candidate(published("mi300x"), made)
+    monkeypatch.setattr(_trial, "play", lambda *args, stop, **loop: play(*args, **loop))
+    whole = try_candidate(published("mi300x"), made)
+    assert (ended.values, ended.waits, ended.requests) == (whole.values, whole.waits, whole.requests)
+    assert ended.seconds < whole.seconds
 
 
 @pytest.mark.parametrize(("isl", "users"), [(1024, 256), (120_000, 256), (1024, 100)])

@@ -26,7 +26,7 @@ _WAITS = ("prefill queue", "prefill", "handoff", "decode places", "transfer", "d
 class Plan:
     """The sessions every candidate gets (common random numbers), and which of them are counted.
 
-    The first `skip` sessions and the last `tail` ones are sent and not counted: the cluster fills and
+    The first `skip` requests and the last `tail` ones are sent and not counted: the cluster fills and
     drains while they run. A wave counts all.
     """
 
@@ -106,16 +106,33 @@ def try_candidate(candidate: Candidate, plan: Plan, constants: dict[str, str] | 
     spec = candidate.twin({name: str(value) for name, value in plan.constants} | (constants or {}))
     each = alike(plan, spec.lanes)
     core = Core(spec, 0, candidate.prefill_pools, candidate.decode_pools, each)
+    last = (sum(len(session.turns) for session in plan.sessions) - plan.tail) // each
     done = play(
         core, plan.sessions[::each], users=plan.users // each, think_s=plan.think_s,
-        session_block=plan.session_block,
+        session_block=plan.session_block, stop=_After(last),
     )  # fmt: skip
-    counted = done[plan.skip // each : len(done) - plan.tail // each]
+    counted = done[plan.skip // each : last]
     return Trial(
         candidate, len(counted) * each, measured(counted, done, candidate.nodes, each), _waits(counted),
         max(flight.finished_ns for flight in done) / 1e9,
         sum(sum(p.preemptions) for p in core.decodes) * each, any(p.out_of_slots for p in core.decodes),
     )  # fmt: skip
+
+
+class _After:
+    """Ends a run with the first request that ends after the first `count` all have."""
+
+    def __init__(self, count: int) -> None:
+        self._count = self._left = count
+        self._end_ns = 0
+
+    def __call__(self, flight: Flight) -> bool:
+        if not self._left:
+            return flight.finished_ns > self._end_ns
+        if flight.number < self._count:
+            self._left -= 1
+            self._end_ns = flight.finished_ns
+        return False
 
 
 def alike(plan: Plan, lanes: int) -> int:
