@@ -88,7 +88,7 @@ _OPTIONS = (
     click.option("--speculative", type=int, default=0, help="Draft tokens per step (k)."),
     click.option("--block-size", type=int, help="The engine's --block-size."),
     click.option("--backend", help="Attention backend, for example TRITON_MLA."),
-    click.option("--max-num-batched-tokens", type=int, help="Tokens of a step; windows need it."),
+    click.option("--max-num-batched-tokens", type=int, help="Tokens per step; sliding windows need it."),
 )  # fmt: skip
 
 

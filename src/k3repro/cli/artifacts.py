@@ -250,7 +250,7 @@ def _pair(text: str) -> tuple[str, Any]:
 )
 @click.option(
     "--format", "form", type=click.Choice(["csv", "json", "parquet"]), default="csv", show_default=True,
-    help="Of each table's file; units stand in a header row or beside it.",
+    help="File format of each table; units go into a header row or a file beside it.",
 )  # fmt: skip
 @store_option
 @json_option
@@ -332,7 +332,13 @@ def retract(which: str, reason: str, root: Path | None, as_json: bool) -> None:
     "--key", type=click.Path(path_type=Path), required=True, metavar="FILE",
     help="SSH key, or its .pub when an agent holds it.",
 )  # fmt: skip
-@click.option("--as", "name", default="", metavar="NAME", help="Also enter the key under this name.")
+@click.option(
+    "--as",
+    "name",
+    default="",
+    metavar="NAME",
+    help="Also add the key to the store's signers under this name.",
+)
 @store_option
 @json_option
 def sign_(key: Path, name: str, root: Path | None, as_json: bool) -> None:

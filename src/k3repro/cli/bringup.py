@@ -41,7 +41,7 @@ _CLUSTER = click.option(
     metavar="FILE",
     help="A cluster file, or the name of one in pipelines/clusters.",
 )
-_RECIPE = click.option("--recipe", default=None, help="Recipe name or file; the cluster's own when left out.")
+_RECIPE = click.option("--recipe", default=None, help="Recipe name or file. Default: the cluster's.")
 _SET = click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE",
     help="Override a knob, for example layout.max_num_seqs=32; repeatable.",
@@ -88,14 +88,14 @@ def read_plan(
 @_SET
 @click.option(
     "--router-help", type=click.Path(exists=True, dir_okay=False), default=None,
-    help="Saved output of the router's --help; flags it lacks are substituted. Left out: the pinned fork.",
+    help="Saved output of the router's --help; flags it lacks are substituted. Default: the pinned fork's.",
 )  # fmt: skip
 @click.option("--write", type=click.Path(file_okay=False), default=None,
               help="Write shell scripts, an sbatch file and a Dockerfile into this folder.")  # fmt: skip
 @click.option("--diff", "other", default=None, metavar="PLAN",
               help="Only what differs from another cluster, a saved --json plan, or `recipe`.")  # fmt: skip
 @click.option("--explain", is_flag=True, help="Every knob with its reason and source, no commands.")
-@click.option("--unsafe", is_flag=True, help="Write scripts although a rule denies the plan; they say so.")
+@click.option("--unsafe", is_flag=True, help="Write scripts even if a rule denies the plan; they say so.")
 @_JSON
 def plan(
     cluster: str, recipe: str | None, settings: tuple[str, ...], router_help: str | None, write: str | None,
@@ -103,7 +103,7 @@ def plan(
 ) -> None:  # fmt: skip
     """Print a summary and the exact commands of a bring-up, in order. Nothing is run.
 
-    Ends with exit code 1 when a rule denies the plan, and then writes no scripts without --unsafe.
+    Exits with code 1 when a rule denies the plan, and then writes no scripts without --unsafe.
 
     \b
     Examples:
@@ -186,12 +186,15 @@ def _show(made: Plan, other: str | None, *, explain: bool) -> None:
 @_RECIPE
 @_SET
 @click.option(
-    "--gate/--no-gate", default=True, show_default=True, help="Run the needle gate before saying up."
+    "--gate/--no-gate",
+    default=True,
+    show_default=True,
+    help="Run the needle gate before reporting the serve up.",
 )
 @click.option(
-    "--gate-context", default=None, type=int, help="Context of the gate in tokens; the probe's own default."
+    "--gate-context", default=None, type=int, help="Context of the gate in tokens. Default: the probe's."
 )
-@click.option("--unsafe", is_flag=True, help="Start although a rule denies the plan.")
+@click.option("--unsafe", is_flag=True, help="Start even if a rule denies the plan.")
 @_JSON
 def up(
     cluster: str, recipe: str | None, settings: tuple[str, ...], gate: bool, gate_context: int | None,
@@ -252,7 +255,7 @@ def _gate(made: Plan, state: State, context: int | None) -> None:
 @_CLUSTER
 @_JSON
 def status(cluster: str, as_json: bool) -> None:
-    """Say what runs on every node, and the first error of each.
+    """Show what runs on every node, and the first error of each.
 
     \b
     Examples:
@@ -304,7 +307,7 @@ def _answer(document: dict[str, Any], as_json: bool, text: str) -> None:
 )
 @_JSON
 def down(cluster: str, drain: bool, as_json: bool) -> None:
-    """Stop what `up` started, in reverse order, and prove that it is gone. Nothing else is touched.
+    """Stop what `up` started, in reverse order, and verify that it is gone. Nothing else is touched.
 
     \b
     Examples:
@@ -329,11 +332,11 @@ def down(cluster: str, drain: bool, as_json: bool) -> None:
 )
 @click.option(
     "--silent", "silent_s", default=120.0, show_default=True, type=click.FloatRange(1),
-    help="Seconds without a token, with requests in flight and idle GPUs, that make a wedge.",
+    help="Seconds without a token, with requests in flight and idle GPUs, before it counts as wedged.",
 )  # fmt: skip
 @click.option(
     "--answer", "answer_s", default=60.0, show_default=True, type=click.FloatRange(1),
-    help="Seconds that a request of the watch itself may take.",
+    help="Timeout in seconds of the watch's own requests.",
 )  # fmt: skip
 @click.option(
     "--requests/--no-requests", default=True, show_default=True,
@@ -345,9 +348,9 @@ def watch(
     cluster: str, once: bool, every: float, silent_s: float, answer_s: float, requests: bool,
     keep_going: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Watch a serve and say when it is wedged, degraded, blind or half restarted, and what to do.
+    """Watch a serve and report when it is wedged, degraded, blind or half restarted, with the remedy.
 
-    Ends with exit code 1 at the first finding. With --json each look is one line (one document with --once).
+    Exits with code 1 at the first finding. With --json each look is one line (one document with --once).
 
     \b
     Examples:

@@ -130,7 +130,9 @@ def _show_nmax(launch: ChosenLaunch, answer: NMax, other: dict[str, Any] | None)
 @_MODEL
 @_PLATFORM
 @click.option("--prompt", type=Tokens(), required=True, help="Prompt tokens of the request.")
-@click.option("--link", type=float, default=0.0, help="Gb/s of the link of one rank, for the time it takes.")
+@click.option(
+    "--link", type=float, default=0.0, help="Link speed of one rank in Gb/s, to print the transfer time."
+)
 @launch_options
 @_JSON
 def handoff(model: str, platform: str, prompt: int, link: float, as_json: bool, **given: Any) -> None:
@@ -311,7 +313,7 @@ def _wall_law(platform: str, name: str | None) -> Law | None:
 
 
 @capacity.command(name="cost")
-@click.option("--nodes", type=int, required=True, help="Nodes that are paid for, both pools.")
+@click.option("--nodes", type=int, required=True, help="Nodes paid for, both pools together.")
 @click.option("--price", type=float, required=True, help="US dollars per node-hour.")
 @click.option("--out-rate", type=float, help="Output tokens per second of all nodes.")
 @click.option("--total-rate", type=float, help="Input and output tokens per second.")

@@ -32,7 +32,7 @@ _MAX_PAGE = 32 * 2**20
 )
 @click.option("--nothing-ok", is_flag=True, help="Exit 0 where no relation was recognised (for hooks).")
 @click.option(
-    "--url", "urls", is_flag=True, help="SOURCES are addresses to download; without this nothing is."
+    "--url", "urls", is_flag=True, help="SOURCES are URLs to download; nothing is fetched without this."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check_command(

@@ -18,17 +18,17 @@ from k3repro.errors import FindingError
 @click.option(
     "--cluster", required=True, metavar="FILE", help="A cluster file, or a name in pipelines/clusters."
 )
-@click.option("--recipe", default=None, help="Recipe name or file; the cluster's own when left out.")
+@click.option("--recipe", default=None, help="Recipe name or file. Default: the cluster's.")
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="As for `bringup plan`; repeatable."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print every cell as JSON.")
 def doctor(cluster: str, recipe: str | None, settings: tuple[str, ...], as_json: bool) -> None:
-    """Look at all nodes at once and say what would go wrong, with a fix for each finding.
+    """Check all nodes at once: what would go wrong, and a fix for each finding.
 
     Nodes over ssh need an extra: pip install 'k3repro[cluster]'.
 
-    Ends with exit code 1 when a check is red.
+    Exits with code 1 when a check is red.
 
     \b
     Examples:

@@ -34,13 +34,15 @@ from k3repro.units import format_decimal, thousands
     show_default=True,
     help="amax7 is what the serving stack does at load time, bit for bit; mse has the least squared error.",
 )
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Shards at a time.")
+@click.option(
+    "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Shards converted at once."
+)
 @click.option(
     "--error-blocks",
     type=click.IntRange(0),
     default=2048,
     show_default=True,
-    help="Measure the error on at most so many evenly spaced blocks a tensor (0: not at all).",
+    help="Measure the error on up to this many evenly spaced blocks per tensor (0: none).",
 )
 @click.option("--dry-run", is_flag=True, help="Read headers only, print sizes, write nothing.")
 @click.option(

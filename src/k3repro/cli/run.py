@@ -27,17 +27,18 @@ _MARKS = {"fresh": "dim", "preserved": "dim", "ran": "green", "stale": "yellow",
     help="Run against T (twin:mi325x, http://router:30000) instead of the file's TARGET.",
     envvar="K3REPRO_TARGET",
 )
+@click.option("--fresh", is_flag=True, help="Run every stage, fresh ones too; measured ones are left alone.")
 @click.option(
-    "--fresh", is_flag=True, help="Run every stage, also those that are fresh; measured ones excepted."
-)
-@click.option(
-    "--explain", "only_explain", is_flag=True, help="Say what would run, why and at what cost; start nothing."
+    "--explain",
+    "only_explain",
+    is_flag=True,
+    help="Show what would run, why and at what cost; start nothing.",
 )
 @click.option(
     "--remeasure",
     metavar="STAGE",
     multiple=True,
-    help="Run this stage again although its measured artifact stands.",
+    help="Run this stage again even though its measured artifact stands.",
 )
 @click.option(
     "--executor",
@@ -51,9 +52,11 @@ _MARKS = {"fresh": "dim", "preserved": "dim", "ran": "green", "stale": "yellow",
 @click.option("--full", is_flag=True, help="router: the probes' own defaults instead of the quick set.")
 @click.option("--name", "name_as", default="", help="router: what artifacts call the serve.")
 @click.option("--model", help="router: the model's name, where the target does not tell it.")
-@click.option("--hardware", default="", help="router: what the serve runs on, as you say it.")
+@click.option("--hardware", default="", help="router: what the serve runs on, in your words.")
 @click.option("--slo", default="", help="router: count goodput under these limits: ttft=2s,tpot=50ms.")
-@click.option("--max-seconds", type=float, default=120.0, show_default=True, help="router: of each ladder.")
+@click.option(
+    "--max-seconds", type=float, default=120.0, show_default=True, help="router: time limit of each ladder."
+)
 @click.option("--output", type=click.Path(path_type=Path), help="router: folder of its store and site.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and no progress.")
 def run(
@@ -119,7 +122,7 @@ def lab(arguments: tuple[str, ...], as_json: bool) -> None:
     """Open the notebooks in JupyterLab, on this machine only (127.0.0.1).
 
     Inside a clone its notebooks are opened. Elsewhere those of the installation are copied to
-    ./k3repro-notebooks first; a file that is there already stays. ARGUMENTS go to JupyterLab unchanged.
+    ./k3repro-notebooks first; existing files are kept. ARGUMENTS go to JupyterLab unchanged.
 
     \b
     Examples:

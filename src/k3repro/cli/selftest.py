@@ -9,12 +9,12 @@ from k3repro.cli import emit
 
 @click.group()
 def selftest() -> None:
-    """Verify the instrument before characterising a platform."""
+    """Verify the instrument before measuring a platform."""
 
 
 @selftest.command()
 @click.option(
-    "--requests", default=2000, show_default=True, type=click.IntRange(64), help="Requests a repeat."
+    "--requests", default=2000, show_default=True, type=click.IntRange(64), help="Requests per repeat."
 )
 @click.option("--repeats", default=5, show_default=True, type=click.IntRange(1), help="Interleaved repeats.")
 @click.option(

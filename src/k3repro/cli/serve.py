@@ -16,7 +16,7 @@ from k3repro.store import Artifact, Store
 
 @click.group()
 def serve() -> None:
-    """Records of serves: what a running stack says of itself.
+    """Records of serves: what a running stack reports about itself.
 
     \b
     Examples:
@@ -28,7 +28,7 @@ def serve() -> None:
 @serve.command()
 @click.option("--target", envvar="K3REPRO_TARGET", help="Router URL or twin:PLATFORM; $K3REPRO_TARGET.")
 @click.option(
-    "--log", "logs", multiple=True, type=click.Path(path_type=Path), help="Engine or router log; repeat it."
+    "--log", "logs", multiple=True, type=click.Path(path_type=Path), help="Engine or router log; repeatable."
 )
 @click.option("--model", help="Served model name, where /v1/models does not answer.")
 @click.option("--name", "name_as", default="auto", help="What artifacts call it [engine-version/model#mark].")
@@ -42,7 +42,7 @@ def adopt(
     as_json: bool,
     root: Path | None,
 ) -> None:
-    """Make a serve record from a bare URL; what nobody reports stays unknown.
+    """Make a serve record from a URL alone; what is not reported stays unknown.
 
     Exit code 1: the serve does not look healthy (the record is kept).
 

@@ -70,7 +70,7 @@ def build(folder: Path | None, artifacts: Path | None, force: bool, sql: bool, a
 @click.option(
     "--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 picks a free one."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print where it listens as one JSON line.")
+@click.option("--json", "as_json", is_flag=True, help="Print the address it listens on as one JSON line.")
 def serve(folder: Path | None, port: int, as_json: bool) -> None:
     """Serve site/build on 127.0.0.1 (the site also opens from disk, without a server)."""
     from k3repro.report import Site, serve_folder

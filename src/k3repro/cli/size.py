@@ -75,9 +75,13 @@ def _workload_options(function: Any) -> Any:
 @click.option("--tpot", help="Limit on the time per output token: 100@p50 (milliseconds).")
 @click.option("--e2e", help="Limit on a whole request: 120@p95 (seconds).")
 @click.option("--model", default="kimi-k3", show_default=True, help="Model, spec .toml or config.json.")
-@click.option("--platform", default="mi300x,mi325x", show_default=True, help="One or more, comma between.")
+@click.option(
+    "--platform", default="mi300x,mi325x", show_default=True, help="One or more, separated by commas."
+)
 @click.option("--price", help="US dollars per node-hour: 16, or mi300x=16,mi325x=20.")
-@click.option("--max-nodes", type=int, default=MOST_NODES, show_default=True, help="Most nodes to try.")
+@click.option(
+    "--max-nodes", type=int, default=MOST_NODES, show_default=True, help="Largest number of nodes to try."
+)
 @click.option("--all", "all_of_them", is_flag=True, help="Simulate every candidate up to --max-nodes.")
 @click.option("--executor", default="inline", show_default=True, help="inline, local, or dask:ADDRESS.")
 @click.option("--constants", type=click.Path(path_type=Path), help="Constants that `calibrate` wrote.")
@@ -284,8 +288,8 @@ def _show_others(data: dict[str, Any], keys: list[str]) -> None:
 @click.option("--write", type=click.Path(path_type=Path), help="File for the constants: `size --constants`.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def calibrate(artifacts: tuple[str, ...], platform: str, write: Path | None, as_json: bool) -> None:
-    """Fit the twin to your own runs (name@subject or seal) and say how far the error fell: every other wave
-    is fitted, the rest is held out.
+    """Fit the twin to your own runs (name@subject or seal) and report how far the error fell: every other
+    wave is fitted, the rest is held out.
 
     \b
     Example:

@@ -8,6 +8,7 @@ import math
 import os
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -29,7 +30,7 @@ def twin() -> None:
 @click.option("--platform", "name", required=True, help=f"One of {', '.join(platform_names())}.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
-    "--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one."
+    "--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 picks a free one."
 )
 @click.option("--time-scale", default=1.0, show_default=True, help="Simulated seconds per real second.")
 @click.option("--seed", default=0, show_default=True, help="Seed of texts and of the jitter of step costs.")
@@ -47,7 +48,7 @@ def twin() -> None:
     "--log", type=click.Path(dir_okay=False, path_type=Path),
     help="Write one JSON line per request: id, counts, times of every token in simulated nanoseconds.",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print where it listens as one JSON line.")
+@click.option("--json", "as_json", is_flag=True, help="Print the address it listens on as one JSON line.")
 def serve(
     name: str,
     host: str,
@@ -118,42 +119,29 @@ async def _serve(cluster: Cluster, host: str, port: int, time_scale: float, as_j
         click.echo(misses.sentence())
 
 
+def _of_the_twin(flag: str, default: Any, text: str, name: str = "") -> Callable[[Any], Any]:
+    """An option of the twin itself, which a script named vllm sets by its variable."""
+    name = name or flag.strip("-").replace("-", "_")
+    variable = f"K3REPRO_TWIN_{name.upper()}"
+    return click.option(flag, name, default=default, show_default=True, envvar=variable, help=text)
+
+
 _ENGINE_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": False}
 
 
 @twin.command(context_settings=_ENGINE_SETTINGS)
-@click.option(
-    "--platform", "platform", default="mi325x", show_default=True, envvar="K3REPRO_TWIN_PLATFORM",
-    help="Simulated GPU.",
-)  # fmt: skip
-@click.option(
-    "--time-scale", default=1.0, show_default=True, envvar="K3REPRO_TWIN_TIME_SCALE",
-    help="Simulated seconds per real second.",
-)  # fmt: skip
-@click.option(
-    "--seed", default=0, show_default=True, envvar="K3REPRO_TWIN_SEED",
-    help="Seed of texts and of the jitter of step costs; the same for every engine of a cluster.",
-)  # fmt: skip
-@click.option(
-    "--engine-version", "version", default="0.27", show_default=True, envvar="K3REPRO_TWIN_VERSION",
-    help="vLLM version whose block rules and start-up lines are played.",
-)  # fmt: skip
-@click.option(
-    "--ping-s", default=2.0, show_default=True, envvar="K3REPRO_TWIN_PING_S",
-    help="Seconds between two discovery pings.",
-)  # fmt: skip
-@click.option(
-    "--drain-s", default=30.0, show_default=True, envvar="K3REPRO_TWIN_DRAIN_S",
-    help="Longest drain after SIGTERM.",
-)  # fmt: skip
-@click.option(
-    "--front-end-s", default=300.0, show_default=True, envvar="K3REPRO_TWIN_FRONT_END_S",
-    help="How long a headless worker waits for its master.",
-)  # fmt: skip
-@click.option(
-    "--load-s", default=0.0, show_default=True, envvar="K3REPRO_TWIN_LOAD_S",
-    help="Simulated seconds that loading the model takes.",
-)  # fmt: skip
+@_of_the_twin("--platform", "mi325x", "Simulated GPU.")
+@_of_the_twin("--time-scale", 1.0, "Simulated seconds per real second.")
+@_of_the_twin(
+    "--seed", 0, "Seed of texts and of the jitter of step costs; the same for every engine of a cluster."
+)
+@_of_the_twin(
+    "--engine-version", "0.27", "vLLM version whose block rules and start-up lines are simulated.", "version"
+)
+@_of_the_twin("--ping-s", 2.0, "Seconds between two discovery pings.")
+@_of_the_twin("--drain-s", 30.0, "Longest drain after SIGTERM.")
+@_of_the_twin("--front-end-s", 300.0, "How long a headless worker waits for its master.")
+@_of_the_twin("--load-s", 0.0, "Simulated seconds to load the model.")
 @click.option(
     "--fail-requests", is_flag=True, envvar="K3REPRO_TWIN_FAIL_REQUESTS",
     help="Answer every generation with HTTP 500 and keep pinging.",

@@ -19,7 +19,7 @@ from k3repro.studies.node.reading import finding_row, read_transcription, step_r
 @click.argument("table", type=click.Path(path_type=Path))
 @click.option(
     "--figures", type=click.Path(path_type=Path), metavar="FILE",
-    help="Transcription of the document that quotes the table: what it says binds.",
+    help="Transcription of the document that quotes the table, with the bounds it states.",
 )  # fmt: skip
 @click.option("--steps", "everything", is_flag=True, help="Print the arithmetic of every finding.")
 @json_option
