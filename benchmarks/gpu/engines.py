@@ -30,7 +30,7 @@ SITE = os.environ.get("K3GPU_SITE", "")
 READY_S = float(os.environ.get("K3GPU_READY_S", "240"))
 GIVEN = os.environ.get("K3GPU_MODEL", "")
 """A model folder to serve instead of the rank geometry: the rehearsal, and the small real model."""
-MODEL = "k3-rank"
+MODEL = os.environ.get("K3GPU_NAME", "k3-rank")
 _QUIET = {
     "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1",
     "VLLM_USE_FLASHINFER_SAMPLER": "0", "VLLM_USE_DEEP_GEMM": "0", "VLLM_RUST_FRONTEND": "0",
