@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from small_site import REPOSITORY
+from tests.report._badges import of_twins, places
 from tests.report._visits import axe_source, pages_of, tour, weight
 from tests.report.test_browser import browser  # noqa: F401
 
@@ -114,3 +115,19 @@ def test_cards_of_sampled_values_say_what_the_values_are(browser: Any, whole: Pa
             seen += 1
     assert seen >= 10
     page.close()
+
+
+def test_every_place_that_shows_what_a_twin_gave_says_so(whole: Path, tmp_path: Path) -> None:
+    """Values, cells, rows behind a page, drawings: all that cites an artifact in whose making a core was seen."""
+    twins = of_twins(Store(REPOSITORY / "artifacts"))
+    found = list(places(whole, twins))
+    assert [place for place, told in found if not told] == []
+    assert len({place.split()[0] for place, _ in found}) > 40 and len(found) > 1000
+    page = tmp_path / "wall-law.html"  # a value, and a drawing, that keep quiet are found
+    html = (whole / page.name).read_text("utf-8")
+    for old, new in (
+        ('data-basis="simulated"', 'data-basis="measured"'),
+        ("derived from simulated</span>", "</span>"),
+    ):
+        page.write_text(html.replace(old, new), "utf-8")
+        assert html != page.read_text("utf-8") and not all(told for _, told in places(tmp_path, twins))

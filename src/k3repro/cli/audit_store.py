@@ -91,11 +91,16 @@ def audit_artifacts(
     help="Whose pages and queries to trust, at the commit that the site names"
     " [default: those that came with k3repro; with --rebuild the checkout here].",
 )  # fmt: skip
+@click.option(
+    "--limit", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+    help="When to end it, by the clock and the processor [default: 60; with --rebuild 600].",
+)  # fmt: skip
 @heads_option
 @signers_option
 @json_option
 def audit_site(
     folder: Path,
+    limit: float | None,
     rebuild: bool,
     checkout: Path | None,
     heads: tuple[str, ...],
@@ -112,9 +117,16 @@ def audit_site(
     k3repro audit site site/build --rebuild
     k3repro audit site site/build --signers allowed_signers
     """
-    from k3repro.report import audit_site as audited  # late: only this command needs the site's libraries
+    from k3repro.report import audit_within  # late: only this command needs the site's libraries
 
-    checked = audited(folder, signers=signers, known_heads=heads, rebuild=rebuild, checkout=checkout)
+    checked = audit_within(
+        folder,
+        most_s=limit or (600.0 if rebuild else 60.0),
+        signers=signers,
+        known_heads=heads,
+        rebuild=rebuild,
+        checkout=checkout,
+    )
     if as_json:
         emit(checked.as_dict())
     else:

@@ -10,6 +10,7 @@ from k3repro.report._queries import ColumnSpec, Query, load_queries, parse_query
 from k3repro.report._serve import serve_folder
 from k3repro.report._site import Site
 from k3repro.report._sources import Queryable, Result, Sources
+from k3repro.report._within import audit_within
 
 __all__ = [
     "BuildReport",
@@ -22,6 +23,7 @@ __all__ = [
     "SiteAudit",
     "Sources",
     "audit_site",
+    "audit_within",
     "build_site",
     "load_queries",
     "parse_query",

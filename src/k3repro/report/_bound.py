@@ -23,7 +23,7 @@ from k3repro.report._sizing import grid_name, grid_text, sizing_html
 from k3repro.report._sources import Sources, rows_digest
 from k3repro.report._spec import refuse_nan, spec_problems
 from k3repro.report._switches import switches_of
-from k3repro.report._tables import further_rows, table_html
+from k3repro.report._tables import further_rows, table_html, tier_badges
 from k3repro.report._tree import further_nodes, tree_html
 from k3repro.report._values import relation_badge, value_html
 from k3repro.report._withdrawn import withdrawn_items
@@ -241,6 +241,10 @@ class PageCheck:
         if problem:
             self._find(figure, problem)
             return
+        drawn = fragment(f"<p>{tier_badges(self.sources, spec['usermeta']['artifacts'])}</p>")
+        told = figure.xpath("./figcaption/span[contains(@class,'k3-tier')]")
+        if "k3-mini" not in figure.get("class") and [shape(e) for e in told] != [shape(e) for e in drawn]:
+            self._find(figure, "its caption does not wear the badges of what it draws")
         self.bound.add(scripts[0])
         expected = fragment(f'<div class="k3-static">{svg_of(spec)}</div>')
         self._compare(drawings[0], expected, "drawing")

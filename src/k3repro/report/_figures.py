@@ -26,7 +26,7 @@ from k3repro.report._site import study_files
 from k3repro.report._sources import Result, Sources, rows_digest
 from k3repro.report._spec import bind_data, refuse_nan
 from k3repro.report._switches import switches_of
-from k3repro.report._tables import block_id, table_html
+from k3repro.report._tables import block_id, table_html, tier_badges
 
 __all__ = [
     "Drawer",
@@ -265,7 +265,8 @@ def figure_html(
     pairs: dict[str, object] = {"class": kind, "id": ident, "data-query": query, "data-figure": name}
     return (
         f"<figure{attributes(pairs)}>\n{drawing}"
-        f"{steps}<figcaption>{caption} {reading}</figcaption>\n"
+        f"{steps}<figcaption>{caption} {tier_badges(sources, spec['usermeta']['artifacts'])} {reading}"
+        f"</figcaption>\n"
         f'<details class="k3-rows"><summary>The rows of this figure</summary>\n'
         f'<div class="k3-scroll">{rows}</div>{data_link}</details>\n</figure>'
     )

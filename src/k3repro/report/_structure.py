@@ -76,7 +76,8 @@ def _badges(root: Any) -> Iterator[str]:
     cited = {
         str(item) for item in root.xpath("//@data-tier[not(parent::span)] | //@data-basis[not(parent::span)]")
     }
-    badges = root.xpath("//span[contains(concat(' ',@class,' '),' k3-tier ')]")
+    # those of a figure's caption are compared with what it draws
+    badges = root.xpath("//span[contains(concat(' ',@class,' '),' k3-tier ')][not(parent::figcaption)]")
     if {"measured", "simulated", "published"} <= {badge.get("data-tier") for badge in badges}:
         cited = set()  # a page that explains what badges are
     for element in badges:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 from urllib.parse import quote
 
@@ -34,6 +34,7 @@ __all__ = [
     "row_citations",
     "table_html",
     "table_tiers",
+    "tier_badges",
 ]
 
 MOST_COLUMNS = 7  # at once; "more columns" shows the others
@@ -224,8 +225,12 @@ def _row(
 
 def citation_badges(sources: Sources, cites: Sequence[Citation]) -> str:
     """A badge for every tier that some citations hold."""
-    tiers = sorted({sources.tier_of(seal) for cited in cites for seal in cited.seals})
-    return " ".join(badge(tier, basis) for tier, basis in tiers)
+    return tier_badges(sources, [seal for cited in cites for seal in cited.seals])
+
+
+def tier_badges(sources: Sources, seals: Iterable[str]) -> str:
+    """A badge for every tier of some artifacts."""
+    return " ".join(badge(tier, basis) for tier, basis in sorted({sources.tier_of(seal) for seal in seals}))
 
 
 def merge_citations(cites: list[Citation]) -> Citation:
