@@ -16,8 +16,8 @@ import pytest
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
-SHIPPED = ("notebooks", "pipelines", "site/pages", "site/queries", "site/figures")
-ENDINGS = {".ipynb", ".toml", ".sql", ".py", ".md"}
+SHIPPED = ("notebooks", "pipelines", "site/overrides", "site/pages", "site/queries", "site/figures")
+ENDINGS = {".ipynb", ".toml", ".sql", ".py", ".md", ".html"}
 
 
 def test_every_notebook_pipeline_page_query_and_figure_is_listed() -> None:

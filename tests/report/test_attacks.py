@@ -194,6 +194,44 @@ def made_anew(root: Path, store: Store) -> None:
     fill(Store(root / "artifacts"), measured=True)
 
 
+def renamed(folder: Path) -> None:
+    """The page's heading, title and every menu: consistent, but not what its template says."""
+    for path in folder.rglob("*.html"):
+        path.write_text(path.read_text("utf-8").replace("The wall law", "The measured wall law"), "utf-8")
+
+
+def tables_change_places(folder: Path) -> None:
+    page = folder / PAGE
+    text = page.read_text("utf-8")
+    first, second = re.findall(
+        r'<div class="k3-table".*?</table>.*?</div></div>|<div class="k3-table".*?</div>(?=\n)',
+        text,
+        re.DOTALL,
+    )[:2]
+    page.write_text(text.replace(first, "@@").replace(second, first).replace("@@", second), "utf-8")
+
+
+def left_out(folder: Path) -> None:
+    """A page, its data and every way to it."""
+    (folder / "long.html").unlink()
+    (folder / "behind" / "long.js").unlink(missing_ok=True)
+    for name in ("queries/long.sql", "data/long.csv", "data/long.parquet"):
+        (folder / name).unlink()
+    for path in folder.rglob("*.html"):
+        text = re.sub(
+            r'<li class="md-[^>]*>\s*<a href="[^"]*long\.html".*?</li>',
+            "",
+            path.read_text("utf-8"),
+            flags=re.DOTALL,
+        )
+        path.write_text(re.sub(r'<a href="[^"]*long\.html".*?</a>', "", text, flags=re.DOTALL), "utf-8")
+
+
+def linked(folder: Path) -> None:
+    (folder / "journey.html").rename(folder / "other.html")
+    (folder / "journey.html").symlink_to("other.html")
+
+
 ATTACKS: dict[str, Attack] = {
     "two bound values change places": values_change_places,
     "two bound values read as one": values_touch,
@@ -222,6 +260,33 @@ ATTACKS: dict[str, Attack] = {
     "the newest entry rolled back": built_anew(rolled_back),
     "a ledger made anew": built_anew(made_anew),
     "a value in data-linenos": prose('<span class="k3-x" data-linenos="74.3 ms">x</span>'),
+    "a sentence at the foot": swap(
+        "Every number on this page", "All of it was measured. Every number on this page"
+    ),
+    "another name in the menu": swap("A journey", "A measured journey"),
+    "another name in the menu, everywhere": lambda folder, checkout: renamed(folder),
+    "a link's title": swap('<a class="headerlink"', '<a title="measured on hardware" class="headerlink"'),
+    "a link that leads elsewhere": swap(f"<p>{PROSE}", f'<p><a href="index.html"></a>{PROSE}'),
+    "a caveat with a class that hides it": swap(f"<p>{PROSE}", f'<p class="k3-more">{PROSE}'),
+    "a caveat struck out": swap(PROSE, f"<del>{PROSE}</del>"),
+    "text turned round": prose("\u202e.erawdrah no derusaem\u202c"),
+    "a number as entities": prose("It takes &#x37;&#52; ms."),
+    "text in a drawing of its own": prose('<svg viewBox="0 0 9 9"><text>measured</text></svg>'),
+    "HTML in a drawing": prose("<svg><foreignObject><p>measured</p></foreignObject></svg>"),
+    "a picture as data": prose('<img alt="" src="data:image/png;base64,AAAA">'),
+    "a style of its own": prose("<style>p::before { content: '74 ms' }</style>"),
+    "a list that counts": prose('</p><ol start="74"><li>ms</li></ol><p>'),
+    "another description": swap('content="How long a wave takes."', 'content="Measured on hardware."'),
+    "another figure's caption": swap(
+        "Wall time grows with reply length.", "Wall time as measured on hardware."
+    ),
+    "tables change places": lambda folder, checkout: tables_change_places(folder),
+    "a page left out": lambda folder, checkout: left_out(folder),
+    "a page that is a link": lambda folder, checkout: linked(folder),
+    "a constant behind a column": query("sweep", "osl, wall_s,", "osl, wall_s * 0 + 3 AS wall_s,"),
+    "a chart that is not a number": chart(
+        lambda spec: spec["encoding"]["y"].update(scale={"padding": float("nan")})
+    ),
     "another character set": swap('<meta charset="utf-8">', '<meta charset="iso-2022-jp">'),
 }
 HEADS = {"serve facts sealed again", "the newest entry rolled back", "a ledger made anew"}

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 import markdown
@@ -21,13 +23,52 @@ from k3repro.report._page_per_row import Instance
 from k3repro.report._pages import Page, Where, render_page
 from k3repro.report._site import Site
 
-__all__ = ["Outline", "extensions", "outline_of", "outline_of_template"]
+__all__ = ["Outline", "Said", "extensions", "outline_of", "outline_of_template", "said_on"]
 
 Outline = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a built page says: its article, the headings in it, and each text of the menu and frame around."""
+
+    outline: Outline
+    headings: tuple[str, ...]
+    frame: frozenset[str]
+
+
+def said_on(root: Any) -> Said:
+    """What the tree of a built page says."""
+    heads = root.xpath("//article//*[self::h1 or self::h2 or self::h3 or self::h4 or self::h5 or self::h6]")
+    headings = (" ".join(_plain(head).split()) for head in heads)
+    frame = (" ".join(text.split()) for text in _around(root))
+    return Said(outline_of(root), tuple(headings), frozenset(text for text in frame if text))
+
+
+def _plain(head: Any) -> str:
+    """The text of a heading, without the link to it."""
+    links = {link for link in head.iter("a") if "headerlink" in (link.get("class") or "")}
+    return (head.text or "") + "".join(
+        ("" if child in links else child.text_content()) + (child.tail or "") for child in head
+    )
+
+
+def _around(element: Any) -> Iterator[str]:
+    """Texts outside of the article, and what attributes say there; digests are compared elsewhere."""
+    if not isinstance(element.tag, str) or element.tag in ("article", "script", "svg"):
+        return
+    if "k3-digest" not in (element.get("class") or ""):
+        yield element.text or ""
+        yield from (element.get(name, "") for name in _SAID)
+        for child in element:
+            yield from _around(child)
+            yield child.tail or ""
+
 
 _FRONT = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
 _SAID = ("title", "aria-label", "alt", "placeholder", "label")  # attributes that a reader is told
 _BOUND = ("data-query", "data-where", "data-columns", "data-column", "data-format", "data-source")
+_SOURCE = re.compile(r"\.md(?=#|\Z)")  # of a page: mkdocs makes its address
 _CLOSED = frozenset(
     {"table", "ul", "ol", "form", "code", "data"}
 )  # bound as a whole, when they name a source
@@ -55,8 +96,13 @@ def _pieces(element: Any) -> Iterator[str]:
         yield f"\n<{element.tag} {names}>\n"
         yield from (piece for caption in element.findall("caption") for piece in _inside(caption))
     else:
-        yield f"\n<{element.tag}>"
+        dress = (
+            "" if element.tag == "article" else element.get("class") or ""
+        )  # a class can hide or strike out
+        yield f"\n<{element.tag}{dress and ' '}{dress}>"
         yield from (f"\n@{name} {element.get(name)}" for name in _SAID if element.get(name))
+        if element.get("href"):
+            yield f"\n@href {_SOURCE.sub('.html', element.get('href'))}"
         yield "\n"
         yield from _inside(element)
 
@@ -84,7 +130,10 @@ class _Placeholders(Page):
         def table(sources: Any, query: str, *, where: Where, columns: Sequence[str], base: str) -> str:
             return _stub("table", query, where, columns)
 
-        return figure_html(self.sources, name, query, drawer, picture=lambda spec: "", table=table, **options)
+        with _unvalidated():  # whoever built the site had it validated
+            return figure_html(
+                self.sources, name, query, drawer, picture=lambda spec: "", table=table, **options
+            )
 
     def _rest(
         self, further: Callable[..., list[str]], query: str, where: Where, columns: Sequence[str] | None
@@ -105,6 +154,13 @@ class _Placeholders(Page):
 
     def finish(self, text: str) -> str:
         return text
+
+
+def _unvalidated() -> AbstractContextManager[None]:
+    """Charts made without a look into Vega-Lite's schema, which takes longer than all else about them."""
+    from altair.utils.schemapi import debug_mode  # late: it takes a second to import
+
+    return debug_mode(False)
 
 
 def _stub(tag: str, query: str, where: Where, columns: Sequence[str] | None, inner: str = "") -> str:

@@ -6,16 +6,21 @@ Whoever audits has k3repro, and k3repro has them.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from importlib import resources
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
 
 import k3repro
 from k3repro.errors import K3Error
 from k3repro.report._finding import Finding, found
 from k3repro.report._glossary import load_glossary
-from k3repro.report._outline import Outline, extensions, outline_of_template
+from k3repro.report._outline import Outline, Said, extensions, outline_of_template
 from k3repro.report._page_per_row import instances
 from k3repro.report._pages import Page, Shipped
 from k3repro.report._site import Site, study_files
@@ -38,11 +43,11 @@ def installed_site() -> Site | None:
 
 
 def unlike_shipped(
-    folder: Path, site: Site, sources: Sources, said: Mapping[str, Outline], notes: list[str]
+    folder: Path, site: Site, sources: Sources, said: Mapping[str, Said], notes: list[str]
 ) -> Iterator[Finding]:
     """Where a built site differs from the sources of `site`; silent but for a note where it is another's.
 
-    said: the outline of every page of the folder.
+    said: by every page of the folder.
     """
     ours = study_files(site.queries, ".sql")
     known = sorted(name for name in sources.queries if name in ours)
@@ -60,6 +65,7 @@ def unlike_shipped(
             yield found(f"gate/{name}", "is not the list that k3repro ships", "shipped", _FIX)
     yield from _sources(folder / "sources", site.root.parent)
     made = yield from _pages(site, sources, said)
+    yield from _frames(site, said)
     others = [
         *(f"queries/{name}.sql" for name in sorted(set(sources.queries) - set(known))),
         *(name for name in sorted(said) if name not in made and not name.startswith("notebooks/")),
@@ -82,11 +88,13 @@ def _sources(shipped: Path, repository: Path) -> Iterator[Finding]:
             yield found(f"sources/{name.as_posix()}", "is not the file that k3repro ships", "shipped", _FIX)
 
 
-def _pages(site: Site, sources: Sources, said: Mapping[str, Outline]) -> Generator[Finding, None, set[str]]:
+def _pages(site: Site, sources: Sources, said: Mapping[str, Said]) -> Generator[Finding, None, set[str]]:
     """Findings about pages; returns the names of the pages that the templates make."""
     used, terms = extensions(site), load_glossary(site.root, sources.grammar)
     made = set[str]()
-    titles = [_heading(outline) for name, outline in said.items() if name.startswith("notebooks/")]
+    titles = [
+        page.headings[0] for name, page in said.items() if name.startswith("notebooks/") and page.headings
+    ]
     try:
         items = instances(site.templates(), sources)
     except K3Error as error:
@@ -107,7 +115,7 @@ def _pages(site: Site, sources: Sources, said: Mapping[str, Outline]) -> Generat
             continue
         if name not in said:
             yield found(name, "is missing, and k3repro ships it", "shipped", _FIX)
-        elif what := _difference(said[name], expected, titles):
+        elif what := _difference(said[name].outline, expected, titles):
             yield found(name, what, "shipped", _FIX)
     return made
 
@@ -129,11 +137,46 @@ def _difference(mine: Outline, theirs: Outline, titles: Sequence[str]) -> str:
 def _links(added: Outline, titles: Sequence[str]) -> bool:
     """Whether these are nothing but links to notebooks, by their titles."""
     return added[:2] == ("<p>", _NOTEBOOKS) and all(
-        text in ("<a>", "·") or any(text.startswith(title) for title in titles) for text in added[2:]
+        text in ("<a>", "·")
+        or re.fullmatch(r"@href (?:\.\./)*notebooks/[\w.-]+\.html", text)
+        or any(text.startswith(title) for title in titles)
+        for text in added[2:]
     )
 
 
-def _heading(outline: Outline) -> str:
-    """The first heading of a page, or what nothing starts with."""
-    at = outline.index("<h1>") + 1 if "<h1>" in outline else len(outline)
-    return outline[at] if at < len(outline) else "\n"
+def _frames(site: Site, said: Mapping[str, Said]) -> Iterator[Finding]:
+    """Menus, heads and feet say titles and headings of pages, and what theme and settings say; no more."""
+    config = yaml.safe_load((site.root / "mkdocs.yml").read_text("utf-8"))
+    fixed = {*_strings(config), *_theme_says(), *_own_parts(site.root / "overrides")}
+    titles = {page.headings[0] for page in said.values() if page.headings}
+    known = fixed | titles | {f"{title} - {config['site_name']}" for title in titles}
+    known |= {f"{way}: {title}" for title in titles for way in ("Next", "Previous")}
+    for name, page in said.items():
+        for text in sorted(page.frame - known - set(page.headings)):
+            what = f"says {text[:80]!r} around its article, which is neither title nor menu"
+            yield found(name, what, "shipped", _FIX)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Every text of some settings, keys included."""
+    if isinstance(value, str):
+        yield " ".join(value.split())
+    elif isinstance(value, Mapping):
+        yield from (text for pair in value.items() for item in pair for text in _strings(item))
+    elif isinstance(value, list):
+        yield from (text for item in value for text in _strings(item))
+
+
+def _theme_says() -> Iterator[str]:
+    """The texts of the theme, in English, and the name of its logo."""
+    path = resources.files("material").joinpath("templates/partials/languages/en.html")
+    yield from re.findall(r'": "([^"]+)"', path.read_text("utf-8"))
+    yield "logo"
+
+
+def _own_parts(overrides: Path) -> Iterator[str]:
+    """Texts and labels in the site's own parts of the theme."""
+    for path in sorted(overrides.rglob("*.html")):
+        text = re.sub(r"\{[{%].*?[%}]\}", "<>", path.read_text("utf-8"), flags=re.DOTALL)
+        yield from (" ".join(piece.split()) for piece in re.split(r"<[^>]*>", text))
+        yield from re.findall(r'aria-label="([^"]+)"', text)

@@ -29,7 +29,7 @@ from k3repro.report._gate import PLACES, Hit, scan_css, scan_tree
 from k3repro.report._grammar import Grammar
 from k3repro.report._html import parse_page
 from k3repro.report._kept import DRAWING, KEPT
-from k3repro.report._outline import Outline, outline_of
+from k3repro.report._outline import Said, said_on
 from k3repro.report._pages import csv_of
 from k3repro.report._pair_rules import check_pairs
 from k3repro.report._parquet import parquet_of
@@ -59,7 +59,7 @@ class Outcome:
     entries: dict[str, list[list[Any]]] = field(default_factory=dict)  # of the search, by page
     links: dict[str, set[str]] = field(default_factory=dict)  # to other pages, by page
     behind: dict[str, str] = field(default_factory=dict)  # data files of pages, as they should be
-    said: dict[str, Outline] = field(default_factory=dict)  # by page
+    said: dict[str, Said] = field(default_factory=dict)  # by page
 
     @property
     def artifacts(self) -> int:
@@ -249,7 +249,7 @@ def check_page(
     outcome.findings += check_pairs(name, root)
     outcome.values += page.values
     outcome.entries[name] = page_entries(name, root)
-    outcome.said[name] = outline_of(root)
+    outcome.said[name] = said_on(root)
     data_file = page.behind()
     if data_file:
         outcome.behind[behind_name(name)] = data_file
