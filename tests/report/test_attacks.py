@@ -227,6 +227,11 @@ def left_out(folder: Path) -> None:
         path.write_text(re.sub(r'<a href="[^"]*long\.html".*?</a>', "", text, flags=re.DOTALL), "utf-8")
 
 
+def not_a_number(folder: Path) -> None:
+    page = folder / PAGE
+    page.write_text(re.sub(r'("wall_s":)[\d.]+', r"\1NaN", page.read_text("utf-8"), count=1), "utf-8")
+
+
 def linked(folder: Path) -> None:
     (folder / "journey.html").rename(folder / "other.html")
     (folder / "journey.html").symlink_to("other.html")
@@ -284,9 +289,7 @@ ATTACKS: dict[str, Attack] = {
     "a page left out": lambda folder, checkout: left_out(folder),
     "a page that is a link": lambda folder, checkout: linked(folder),
     "a constant behind a column": query("sweep", "osl, wall_s,", "osl, wall_s * 0 + 3 AS wall_s,"),
-    "a chart that is not a number": chart(
-        lambda spec: spec["encoding"]["y"].update(scale={"padding": float("nan")})
-    ),
+    "a chart that is not a number": lambda folder, checkout: not_a_number(folder),
     "another character set": swap('<meta charset="utf-8">', '<meta charset="iso-2022-jp">'),
 }
 HEADS = {"serve facts sealed again", "the newest entry rolled back", "a ledger made anew"}
