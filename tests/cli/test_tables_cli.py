@@ -54,6 +54,24 @@ def test_a_list_is_whole_in_a_narrow_pipe_and_in_every_format(listed: Store) -> 
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        ("budget", "--model", "llama-3.1-405b", "--platform", "h100"),
+        ("capacity", "grid", "--platform", "mi325x", "--contexts", "32K,64K", "--pool", "67.08GiB"),
+        ("artifacts", "show", "needle-gate@twin:mi325x"),
+    ],
+)
+def test_nothing_is_cut_or_wrapped_in_a_narrow_pipe(
+    listed: Store, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = []
+    for columns in ("40", "400"):
+        monkeypatch.setenv("COLUMNS", columns)
+        said.append(CliRunner().invoke(root, arguments).stdout)
+    assert "…" not in said[0] and len(said[0].splitlines()) == len(said[1].splitlines()) > 5
+
+
+@pytest.mark.parametrize(
     ("option", "value", "near"),
     [
         ("--tier", "simulatd", "simulated"),

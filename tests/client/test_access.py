@@ -254,7 +254,7 @@ def test_a_serve_goes_by_what_was_found_and_by_no_address(
         subjects = []
         for user in ("one", "one", "two"):
             monkeypatch.setenv("K3REPRO_STATE", str(tmp_path / user))
-            with open_target(f"http://127.0.0.1:{port}", name="auto") as target:
+            with open_target(f"http://127.0.0.1:{port}") as target:
                 subjects.append(target.subject)
                 assert "127.0.0.1" not in json.dumps(target.serve)
     assert subjects[0] == subjects[1] != subjects[2], "two users' localhost are two serves"

@@ -237,7 +237,7 @@ def test_records_of_aiperf_enter_the_same_tables_by_their_units(tmp_path: Path, 
     lines = [record(0, "warmup"), *(record(n) for n in range(1, 12))]
     lines.append(record(12, about={"was_cancelled": True}))
     lines.append(record(13, error={"type": "x"}))
-    found = ingest(harness(tmp_path, lines), store=store, subject="http://router:30000", corpus="small")
+    found = ingest(harness(tmp_path, lines), store=store, name_as="kimi-k3", corpus="small")
     (row,) = found.rows("replay")
     assert (row["completed"], row["cut"], row["errors"]) == (11, 1, 1)
     assert row["ttft_p50_s"] == pytest.approx(0.12) and row["itl_p50_s"] == pytest.approx(0.005)
@@ -262,12 +262,12 @@ def test_damaged_records_are_named(
     tmp_path: Path, store: Store, lines: list[str], summary: dict[str, Any], what: str
 ) -> None:
     with pytest.raises(InputError, match=what):
-        ingest(harness(tmp_path, lines, **summary), store=store, subject="x", corpus="small")
+        ingest(harness(tmp_path, lines, **summary), store=store, name_as="x", corpus="small")
 
 
 def test_a_harness_that_says_it_is_not_valid_is_believed(tmp_path: Path, store: Store) -> None:
     folder = harness(tmp_path, [record(1)], metadata={"submission_invalid_reasons": ["unsafe_override"]})
-    found = ingest(folder, store=store, subject="x", corpus="small")
+    found = ingest(folder, store=store, name_as="x", corpus="small")
     assert found.verdict == {"ok": False, "reasons": ["harness: unsafe_override"]}
 
 

@@ -74,7 +74,7 @@ def test_aiperf_and_our_replay_fill_the_same_tables_on_the_same_serve(serve: str
         concurrency=LANES, window_s=WINDOW_S, warmup_s=3, tokenizer=str(tokenizer),
     )  # fmt: skip
     drive(line, timeout_s=500)
-    theirs = ingest(output, store=store, subject=serve, corpus="traces", target=serve)
+    theirs = ingest(output, store=store, corpus="traces", target=serve)
     ours = run_probe(
         "agentic", target=serve, store=store, unsafe=True, progress=Silent(), corpus=str(traces),
         concurrency=LANES, warmup_s=3.0, window_s=WINDOW_S,

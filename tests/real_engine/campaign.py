@@ -91,17 +91,17 @@ def aggregated(name: str, store: Store, scratch: Path, *, restart: bool = False)
     shapes = shapes | {"agentic": EVERY["agentic"] | {"corpus": corpus(scratch)}}
     found = []
     with engines.served(model, scratch) as serve:
-        start = _start(store, serve, scratch)
+        start = _start(store, serve, name, scratch)
         found += [start, store.derive(startup_law, [start], subject=start.subject)]
         for probe, shape in shapes.items():
             # Random weights recall nothing: no needle gate can pass, speed is marked as taken without one.
             passed = any(artifact.name == "needle-gate" and artifact.verdict["ok"] for artifact in found)
             unsafe = not passed and probe not in _UNGATED
-            found.append(_probe(probe, serve.url, store, unsafe=unsafe, **shape))
+            found.append(_probe(probe, serve.url, name, store, unsafe=unsafe, **shape))
     if restart:
         first = next(artifact for artifact in found if artifact.name == "self-consistency")
         with engines.served(model, scratch) as serve:
-            second = _probe("self-consistency", serve.url, store, **shapes["self-consistency"])
+            second = _probe("self-consistency", serve.url, name, store, **shapes["self-consistency"])
         found += [second, store.derive(compare_serves, [first, second], subject=first.subject)]
     return found
 
@@ -110,36 +110,46 @@ def disaggregated(store: Store, scratch: Path) -> list[Artifact]:
     """Prefill and decode of the hybrid behind the router; decode is also the engine asked directly."""
     with engines.pair(engines.MODELS["qwen3-next"], scratch) as (prefill, decode, router):
         found = []
-        for serve in (prefill, decode):
-            start = _start(store, serve, scratch)
+        engines_behind = (prefill.url, decode.url)
+        for serve, role in ((prefill, "prefill"), (decode, "decode")):
+            start = _start(store, serve, f"{serve.model.name}-{role}", scratch)
             found += [start, store.derive(startup_law, [start], subject=start.subject)]
-        served = f"tiny-{router.model.name}"
+        served, name = f"tiny-{router.model.name}", f"{router.model.name}-pair"
         found.append(_probe(
-            "self-consistency", router.url, store, isl=256, osl=24, prompts=4, concurrency=(4,),
+            "self-consistency", router.url, name, store, behind=engines_behind, model=served,
+            isl=256, osl=24, prompts=4, concurrency=(4,),
             direct=decode.url, prefill=prefill.url, decode=decode.url, state_bytes=STATE_BYTES,
-            block_bytes=BLOCK_BYTES, block_tokens=BLOCK_TOKENS, model=served,
+            block_bytes=BLOCK_BYTES, block_tokens=BLOCK_TOKENS,
         ))  # fmt: skip
         for probe, shape in PAIR.items():
-            engines_behind = (prefill.url, decode.url)
             found.append(
-                _probe(probe, router.url, store, unsafe=True, model=served, behind=engines_behind, **shape)
+                _probe(
+                    probe, router.url, name, store, unsafe=True, model=served, behind=engines_behind, **shape
+                )
             )
         return found
 
 
-def _start(store: Store, serve: engines.Serve, scratch: Path) -> Artifact:
+def _start(store: Store, serve: engines.Serve, name: str, scratch: Path) -> Artifact:
     config = json.loads((scratch / "models" / serve.model.name / "config.json").read_text(encoding="utf-8"))
     launch = {
         "flags": serve.flags(), "pool_bytes": engines.POOL_GIB << 30, "prefix_caching": False,
         "block_size": serve.model.block_size, "kernel_block": serve.model.kernel_block,
     }  # fmt: skip
-    return seal_start(store, serve.url, lines=serve.startup_lines(), config=config, launch=launch)
+    return seal_start(
+        store, serve.url, lines=serve.startup_lines(), config=config, launch=launch, **_called(name)
+    )
 
 
-def _probe(name: str, url: str, store: Store, *, unsafe: bool = False, **shape: Any) -> Artifact:
+def _called(name: str) -> dict[str, str]:
+    """Subjects say engine, version, model and hardware: pipelines/real-cpu.toml declares them."""
+    return {"name_as": name, "hardware": "cpu"}
+
+
+def _probe(probe: str, url: str, name: str, store: Store, *, unsafe: bool = False, **shape: Any) -> Artifact:
     checks.LIMITS["client_lag_s"] = SHARED_CORES_LAG_S
-    options = {"target": url, "store": store, "unsafe": unsafe, "hardware": "cpu", "progress": Silent()}
-    artifact = run_probe(name, **options, **shape)
+    options = {"target": url, "store": store, "unsafe": unsafe, "progress": Silent()}
+    artifact = run_probe(probe, **options, **_called(name), **shape)
     print(
         f"{artifact.name}@{artifact.subject} {artifact.tier} {artifact.seal[:12]} {artifact.verdict}",
         flush=True,

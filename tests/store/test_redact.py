@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from store_samples import HEADER, LAW, REQUESTS
 
-from k3repro.errors import ArtifactRefused
+from k3repro.errors import ArtifactRefused, InputError
 from k3repro.store import Redactor, Store, export_artifact, looks_secret
 from k3repro.store._environment import allowed_variables
 
@@ -90,8 +90,8 @@ def test_environment_variables_enter_by_allow_list() -> None:
 def test_nothing_of_a_cluster_is_in_the_sealed_file(store: Store) -> None:
     header = dataclasses.replace(
         HEADER,
-        subject="http://user:pw@router-17.corp:30000/?key=1",
-        parameters={"url": "http://router-17.corp:30000/v1?api_key=abc"},
+        subject="kimi-k3 on router-17.corp",
+        parameters={"url": "http://user:pw@router-17.corp:30000/v1?api_key=abc"},
         serve={"log": "/home/somebody/run.log on router-17.corp and 10.0.0.9", "api_key": KEY},
     )
     run = store.begin(header, REQUESTS)
@@ -111,8 +111,15 @@ def test_nothing_of_a_cluster_is_in_the_sealed_file(store: Store) -> None:
         KEY.encode(),
     ):
         assert secret not in everything, secret
-    assert artifact.subject == "http://node-1:30000/"
-    assert store.find("osl-sweep@http://router-17.corp:30000/") == artifact
+    assert artifact.subject == "kimi-k3 on node-1"
+    assert store.find("osl-sweep@kimi-k3 on router-17.corp") == artifact
+
+
+@pytest.mark.parametrize("kind", ["probe", "bring-up"])
+def test_no_subject_is_an_address(store: Store, kind: str) -> None:
+    header = dataclasses.replace(HEADER, kind=kind, subject="http://127.0.0.1:8000")
+    with pytest.raises(InputError, match="a name, not an address"):
+        store.begin(header, REQUESTS)
 
 
 @pytest.mark.parametrize("place", ["row", "document"])

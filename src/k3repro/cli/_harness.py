@@ -20,7 +20,7 @@ def harness() -> None:
     Examples:
       k3repro probe harness run --environment ~/aiperf --url http://router:30000 --model kimi-k3 \\
         --corpus traces/ --output out/
-      k3repro probe harness ingest out/ --subject http://router:30000 --corpus small
+      k3repro probe harness ingest out/ --target http://router:30000 --corpus small
     """
 
 
@@ -61,7 +61,7 @@ def run(
     )  # fmt: skip
     if not only_print:
         drive(line, timeout_s=window_s + warmup_s + 7200)
-    following = f"k3repro probe harness ingest {output} --subject {url} --corpus {corpus.name}"
+    following = f"k3repro probe harness ingest {output} --target {url} --corpus {corpus.name}"
     if as_json:
         emit({"command": line, "ran": not only_print, "next": following})
     else:
@@ -70,17 +70,27 @@ def run(
 
 @harness.command("ingest")
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--subject", required=True, help="What it is about, for example the router URL.")
 @click.option("--corpus", required=True, help="Name of the corpus that was replayed.")
 @click.option("--target", default="", help="Ask this serve who it is: the evidence for the artifact's tier.")
 @click.option("--model", help="Served model name, where the target does not tell it.")
+@click.option("--name", "name_as", default="", help="What artifacts call it; needed without a target.")
+@click.option("--hardware", default="", help="What it ran on, as you say it: mi300x, cpu.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--artifacts", "root", type=click.Path(path_type=Path), help="Artifact store to use.")
 def ingest_command(
-    folder: Path, subject: str, corpus: str, target: str, model: str | None, as_json: bool, root: Path | None
-) -> None:
+    folder: Path, corpus: str, target: str, model: str | None, name_as: str, hardware: str, as_json: bool,
+    root: Path | None,
+) -> None:  # fmt: skip
     """Seal the records of a harness in the tables of our own replay. Exit code 1: it says it is not valid."""
-    artifact = ingest(folder, store=Store(root), subject=subject, corpus=corpus, target=target, model=model)
+    artifact = ingest(
+        folder,
+        store=Store(root),
+        corpus=corpus,
+        target=target,
+        model=model,
+        name_as=name_as,
+        hardware=hardware,
+    )
     emit(_summary(artifact)) if as_json else click.echo(_line(artifact))
     if not artifact.verdict["ok"]:
         sys.exit(1)

@@ -36,12 +36,13 @@ def run_on_url(
             click.echo(line, err=True)
 
     say(f"asking {target} who it is, and how fast: two small requests")
-    name_as = name_as or "auto"
     folder = output or Path("serve-report") / re.sub(r"[^A-Za-z0-9.]+", "-", target.partition("?")[0]).strip(
         "-"
     )
     store = Store(folder / "artifacts")
-    plan = plan_router(target, store, full=full, model=model, name_as=name_as, max_seconds=max_seconds)
+    plan = plan_router(
+        target, store, full=full, model=model, name_as=name_as, hardware=hardware, max_seconds=max_seconds
+    )
     if not as_json:
         _print_plan(plan, folder)
     if only_explain:

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.text import Text
 
 from k3repro.cli import emit
 from k3repro.cli._artifact_views import columns_table, facts_table, rows_table
 from k3repro.cli.options import json_option, store_option
-from k3repro.cli.tables import format_option, print_rows
+from k3repro.cli.tables import format_option, print_rows, printer
 from k3repro.errors import UsageError
 from k3repro.store import Artifact, Store, export_artifact
 from k3repro.twin.trace import chrome_trace, request_phases
@@ -174,7 +173,7 @@ def show(which: str, table_name: str | None, limit: int, root: Path | None, as_j
         }
         emit({**about, "table": table.name, "rows": rows})
         return
-    console = Console(highlight=False)
+    console = printer()
     console.print(facts_table(artifact, state))
     for declared in artifact.schema.tables:
         count = f"{artifact.row_counts[declared.name]:,} rows, key {', '.join(declared.key)}"

@@ -24,6 +24,7 @@ from k3repro.budget import (
 from k3repro.capacity import BlockLaw, block_law, blocks_of_gib, n_max
 from k3repro.cli import emit
 from k3repro.cli._launch import ChosenLaunch, Size, launch_options, resolve
+from k3repro.cli.tables import printer
 from k3repro.errors import InputError, UsageError
 from k3repro.serve.lines import print_kv_lines
 from k3repro.spec import Model, layout_for, load_model, platforms
@@ -242,7 +243,7 @@ def _gib(value: int) -> str:
 
 
 def _show(answer: dict[str, Any]) -> None:
-    console = Console()
+    console = printer()
     table = Table(title=f"{answer['model'] or answer['source']}: {thousands(answer['tensors'])} tensors")
     for column, align in (
         ("component", "left"),

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from k3repro.capacity import (
@@ -28,6 +27,7 @@ from k3repro.capacity.wall import published_wall
 from k3repro.cli import emit
 from k3repro.cli._launch import ChosenLaunch, Tokens, launch_options, need_pool, resolve
 from k3repro.cli.size import calibrate, size
+from k3repro.cli.tables import printer
 from k3repro.errors import UsageError
 from k3repro.serve.lines import parse_kv_lines
 from k3repro.spec import layout_for, load_platform
@@ -196,7 +196,7 @@ def grid(model: str, platform: str, contexts: str, discriminate: bool, as_json: 
 def _show_grid(
     launch: ChosenLaunch, lengths: list[int], rungs: list[dict[str, Any]], *, discriminate: bool
 ) -> None:
-    console = Console()
+    console = printer()
     if not discriminate:
         table = Table(title=f"{launch.model.name}, {launch.platform.title if launch.platform else ''}")
         for column in ("context", "block law", "pool law", "slots", "effective", "binds"):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from k3repro.bringup import Doctor, DoctorCell, load_cluster, require_extra
 from k3repro.bringup import doctor as examine_all
 from k3repro.cli.bringup import read_plan
+from k3repro.cli.tables import printer
 from k3repro.errors import FindingError
 
 
@@ -57,7 +57,7 @@ _STYLE = {"ok": "green", "bad": "bold red", "unknown": "yellow", "n/a": "dim"}
 
 def _show(report: Doctor, hosts: Sequence[str]) -> None:
     """The table, then one line per finding; a state is a word, never a colour alone."""
-    console = Console(highlight=False)
+    console = printer()
     table = Table("check", *hosts)
     for name in dict.fromkeys(cell.check for cell in report.cells):
         row = {cell.node: cell for cell in report.cells if cell.check == name}

@@ -165,7 +165,7 @@ def _run(
     slo = options.pop("slo", "")
     parse_slo(slo)
     control = {key: options.pop(key) for key in _CONTROL if key in options}
-    control["name_as"] = options.pop("name_as", "") or "auto"
+    control["name_as"] = options.pop("name_as", "")
     if estimate:
         planned = {"platform": options.pop("_platform")} if "_platform" in options else {}
         plan = estimate_probe(name, target=target or "", store=store, **planned, **options)
@@ -178,7 +178,7 @@ def _run(
     progress = Silent() if as_json else choose(verdict=False)
     against, restarts = control.pop("against", None), control.pop("restarts", 1)
     if against:
-        for key in ("confirm", "hardware", "behind", "tokenizer"):
+        for key in ("confirm", "behind", "tokenizer"):
             control.pop(key)
         artifact = run_pair(
             name, target, against, store=store, restarts=restarts, progress=progress, **control, **options

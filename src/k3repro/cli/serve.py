@@ -31,7 +31,8 @@ def serve() -> None:
     "--log", "logs", multiple=True, type=click.Path(path_type=Path), help="Engine or router log; repeatable."
 )
 @click.option("--model", help="Served model name, where /v1/models does not answer.")
-@click.option("--name", "name_as", default="auto", help="What artifacts call it [engine-version/model#mark].")
+@click.option("--name", "name_as", default="", help="What artifacts call it [engine-version/model#mark].")
+@click.option("--hardware", default="", help="What it runs on, as you say it: mi300x, cpu.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--artifacts", "root", type=click.Path(path_type=Path), help="Artifact store to use.")
 def adopt(
@@ -39,6 +40,7 @@ def adopt(
     logs: tuple[Path, ...],
     model: str | None,
     name_as: str,
+    hardware: str,
     as_json: bool,
     root: Path | None,
 ) -> None:
@@ -53,7 +55,9 @@ def adopt(
     """
     if not target:
         raise UsageError("no target", where="serve adopt", fix="Give --target http://router:30000.")
-    record = adopt_serve(target, store=Store(root), logs=logs, model=model, name_as=name_as)
+    record = adopt_serve(
+        target, store=Store(root), logs=logs, model=model, name_as=name_as, hardware=hardware
+    )
     emit(_as_dict(record)) if as_json else _print(record)
     if not record.verdict["ok"]:
         sys.exit(1)
@@ -71,7 +75,7 @@ def show(target: str | None, as_json: bool, root: Path | None) -> None:
       k3repro serve show
       k3repro serve show http://router:30000 --json
     """
-    records = adopted(Store(root), target)
+    records = adopted(Store(root), target or "")
     if target and not records:
         raise ArtifactMissing(
             "no serve record", where=target, fix="Make one: k3repro serve adopt --target ..."

@@ -6,17 +6,25 @@ A row is one line, whatever the width of the terminal: nothing wraps inside a na
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
+from rich.console import Console
 
 from k3repro.store import csv_text
 
-__all__ = ["FORMS", "format_option", "print_rows", "table_lines"]
+__all__ = ["FORMS", "format_option", "print_rows", "printer", "table_lines"]
 
 FORMS = ("table", "csv", "json", "md")
 Row = Mapping[str, Any]
+_PIPE_COLUMNS = 10_000
+
+
+def printer() -> Console:
+    """Where rich prints: as wide as the terminal; in a pipe nothing is wrapped or cut."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_COLUMNS)
 
 
 def format_option(command: Callable[..., Any]) -> Callable[..., Any]:

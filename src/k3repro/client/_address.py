@@ -25,8 +25,8 @@ class Address:
     authority: str
 
     @property
-    def subject(self) -> str:
-        """The address without user information and query."""
+    def where(self) -> str:
+        """The address without user information and query: for messages, never for artifacts."""
         return f"{'https' if self.tls else 'http'}://{self.authority}{self.prefix}"
 
 
@@ -38,8 +38,8 @@ class TwinAddress:
     settings: dict[str, str]
 
     @property
-    def subject(self) -> str:
-        """The target as artifacts name it: settings that differ from the platform's stand in it, sorted."""
+    def where(self) -> str:
+        """The target as messages and artifacts name it, with the settings that differ, sorted."""
         kept = sorted((name, value) for name, value in self.settings.items() if name != "seed")
         return f"twin:{self.platform}" + ("?" + "&".join(f"{n}={v}" for n, v in kept) if kept else "")
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["TWIN_MARK", "evidence_of", "model_of", "subject_of", "twin_evidence"]
+__all__ = ["TWIN_MARK", "engine_of", "evidence_of", "model_of", "twin_evidence"]
 
 TWIN_MARK = "k3repro-twin"
 _FAMILY = re.compile(r"^# TYPE (vllm:[a-z0-9_]+|sglang:[a-z0-9_]+) ", re.MULTILINE)
@@ -39,14 +39,15 @@ def evidence_of(answers: Mapping[str, str | None]) -> list[dict[str, str]]:
     return found
 
 
-def subject_of(answers: Mapping[str, str | None], name: str) -> str:
-    """``vllm-0.26.0/NAME``: the engine and version that answered, then the name; an engine that does not say
-    is left out.
-    """
+def engine_of(answers: Mapping[str, str | None]) -> str:
+    """``vllm-0.26.0``: the engine and version that answered; empty where it does not say its version."""
     metrics = answers.get("/metrics") or ""
     engine = next((family for family in ("vllm", "sglang") if f"# TYPE {family}:" in metrics), "engine")
     build = _load(answers.get("/version") or "").get("version")
-    return f"{engine}-{build.partition('+')[0]}/{name}" if isinstance(build, str) else name
+    number = _VERSION.search(build) if isinstance(build, str) else None
+    if isinstance(build, str) and TWIN_MARK in build.lower():
+        engine = TWIN_MARK
+    return f"{engine}-{number.group().partition('+')[0]}" if number else ""
 
 
 def twin_evidence(fingerprint: str | None) -> dict[str, str] | None:

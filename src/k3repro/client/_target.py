@@ -14,7 +14,7 @@ from k3repro.client._address import Address, TwinAddress, parse_target
 from k3repro.client._advice import advice
 from k3repro.client._clock import new_loop
 from k3repro.client._encode import Encoder
-from k3repro.client._evidence import evidence_of, max_model_len_of, model_of, subject_of, twin_evidence
+from k3repro.client._evidence import engine_of, evidence_of, max_model_len_of, model_of, twin_evidence
 from k3repro.client._exchange import Handle, Receiver
 from k3repro.client._fetch import Fetch, Fetched
 from k3repro.client._model import Request, RequestRecord
@@ -31,7 +31,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 _QUESTIONS = ("/version", "/v1/models", "/health", "/metrics")
 _PROBE_TIMEOUT_S = 15.0
-AUTO = "auto"
 _TLS_FIX = "Trust its certificate with --ca-file FILE ($SSL_CERT_FILE), or do not check it: --insecure."
 
 
@@ -43,7 +42,7 @@ class Target:
     """An open target. Use it as a context manager; call it from any thread, one call at a time.
 
     `clock` is ``virtual`` or ``wall``; `serve` holds the facts learned (``evidence``, ``version``,
-    ``models``...); `subject` names the target in artifacts.
+    ``models``...); `engine` is what answered and its version (``vllm-0.26.0``), empty where nobody says.
     """
 
     def __init__(
@@ -55,15 +54,17 @@ class Target:
         timeout_s: float,
         access: Access,
         name: str = "",
+        hardware: str = "",
     ) -> None:
         self.address = address
-        self.subject = address.subject
+        self.engine = ""
         self._name = name
+        self._hardware = hardware
         self.seed = seed
         self.clock = "virtual" if isinstance(address, TwinAddress) else "wall"
         self.model = model or ""
         self.max_model_len: int | None = None
-        self.serve: dict[str, Any] = {"target": self.subject, "evidence": []}
+        self.serve: dict[str, Any] = {"evidence": []}
         self.stopping = False
         self.endpoint = "completions"
         self.transport: _Carrier
@@ -80,6 +81,19 @@ class Target:
         except BaseException:
             self.close()
             raise
+
+    @property
+    def subject(self) -> str:
+        """What artifacts call it: ``vllm-0.26.0/MODEL@HARDWARE#mark`` as far as known, never an address.
+
+        The mark tells addresses apart; a name of the user's takes the place of model and mark.
+        """
+        if self.clock == "virtual":
+            return self.address.where
+        called = self._name or self.model or "serve"
+        called += f"@{self._hardware}" if self._hardware and "@" not in called else ""
+        called += "" if self._name else f"#{place_mark(self.address.where)}"
+        return f"{self.engine}/{called}" if self.engine else called
 
     def run(
         self,
@@ -156,9 +170,7 @@ class Target:
         models = answers["/v1/models"]
         self.model = self.model or model_of(models.text) or ""
         self.max_model_len = max_model_len_of(models.text)
-        if self._name and self.clock == "wall":
-            found = f"{self.model or 'serve'}#{place_mark(self.subject)}"
-            self.subject = subject_of(texts, found if self._name == AUTO else self._name)
+        self.engine = engine_of(texts)
         seen = evidence_of(texts)
         self.serve = serve.facts(texts, target=self.subject, evidence=seen)
         if not self.model:
@@ -188,16 +200,16 @@ class Target:
             fix = f"{advice(status)} Or: {fix[0].lower()}{fix[1:]}" if status == 503 else fix
             raise TargetError(
                 f"/v1/models answered {said}{detail}, so the model's name is unknown",
-                where=self.subject, fix=fix,
+                where=self.address.where, fix=fix,
             )  # fmt: skip
-        raise TargetError(f"/v1/models answered {said}{detail}", where=self.subject, fix=advice(status))
+        raise TargetError(f"/v1/models answered {said}{detail}", where=self.address.where, fix=advice(status))
 
     def _reachable(self, answers: Iterable[Fetched]) -> None:
         problems = [answer.problem for answer in answers if answer.status is None]
         if len(problems) == len(_QUESTIONS):
             raise TargetError(
                 problems[0] or "no answer",
-                where=self.subject,
+                where=self.address.where,
                 fix=_TLS_FIX if "certificate" in (problems[0] or "").lower() else advice(None),
             )
 
@@ -271,13 +283,13 @@ def open_target(
     timeout_s: float = _PROBE_TIMEOUT_S,
     access: Access | None = None,
     name: str = "",
+    hardware: str = "",
 ) -> Target:
     """Open ``twin:PLATFORM[?seed=N&setting=value]`` or ``http[s]://host:port[/prefix]`` and ask it who it is.
 
     `seed` is the twin's (an argument wins over the target string; default 0). `model` overrides `/v1/models`.
     `access`: keys, headers, certificates, endpoint; from the environment unless given.
-    `name` says what a URL serves (``k3-rank-geometry@h200``): the subject of artifacts is then engine,
-    version and name, no address. ``auto`` is the served model's name and a mark that tells addresses apart.
+    `name` (``k3-rank-geometry@h200``) and `hardware` go into the subject of its artifacts (`Target.subject`).
 
     Raises:
         UsageError: the text is no target, or the twin has no such platform or setting.
@@ -287,7 +299,9 @@ def open_target(
     if seed is None:
         seed = _seed(address)
     access = access or Access.of_environment()
-    return Target(address, seed=seed, model=model, timeout_s=timeout_s, access=access, name=name)
+    return Target(
+        address, seed=seed, model=model, timeout_s=timeout_s, access=access, name=name, hardware=hardware
+    )
 
 
 def _seed(address: Address | TwinAddress) -> int:

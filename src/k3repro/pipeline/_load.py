@@ -39,8 +39,13 @@ def find_pipeline(name: str, start: Path | None = None) -> Path:
     )
 
 
-def load_pipeline(name: str | Path, *, target: str | None = None, start: Path | None = None) -> Pipeline:
-    """Read and check a pipeline; raise PipelineError (one line: file, stage, key, near misses) when wrong."""
+def load_pipeline(
+    name: str | Path, *, target: str | None = None, subject: str = "", start: Path | None = None
+) -> Pipeline:
+    """Read and check a pipeline; raise PipelineError (one line: file, stage, key, near misses) when wrong.
+
+    `target` goes into every parameter TARGET; `subject` is what artifacts of it are called.
+    """
     path = find_pipeline(str(name), start)
     document = read_toml(path, where=str(path), error=PipelineError)
     strict(document, ("pipeline", "stage"), str(path))
@@ -59,7 +64,9 @@ def load_pipeline(name: str | Path, *, target: str | None = None, start: Path | 
         )
     pipeline = Pipeline(title, path, root, stages)
     _check_names(pipeline)
-    return _resolved(pipeline.with_target(target) if target else pipeline, one_target=bool(target))
+    if target:
+        pipeline = pipeline.with_target(target, subject or target)
+    return _resolved(pipeline, one_target=bool(target))
 
 
 def _resolved(pipeline: Pipeline, *, one_target: bool) -> Pipeline:

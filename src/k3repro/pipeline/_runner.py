@@ -30,6 +30,7 @@ from k3repro.pipeline._source import parse_source
 from k3repro.pipeline._spec import Pipeline, Stage
 from k3repro.pipeline._verify import problem
 from k3repro.pipeline._worker import run_job
+from k3repro.probes import who_answers
 from k3repro.store import Store
 
 _POLL_S = 0.2
@@ -46,7 +47,7 @@ def explain(
     store: Store | None = None,
 ) -> RunPlan:
     """Which stages would run and why, and what they cost; starts nothing."""
-    pipeline = load_pipeline(name, target=target)
+    pipeline = _loaded(name, target)
     freshness = Freshness(pipeline, store or default_store(pipeline))
     return make_plan(pipeline, freshness, fresh=fresh, remeasure=remeasure, remote=True)
 
@@ -66,9 +67,10 @@ def run_pipeline(
 
     Raises:
         PipelineError: the file, a notebook, a parameter or a kernel name is wrong (nothing was started).
+        TargetError: nobody answers at `target`.
         KeyboardInterrupt: after kernels are stopped; stages that ended before are kept.
     """
-    pipeline = load_pipeline(name, target=target)
+    pipeline = _loaded(name, target)
     freshness = Freshness(pipeline, store or default_store(pipeline))
     plan = make_plan(pipeline, freshness, fresh=fresh, remeasure=remeasure, remote=target is not None)
     freshness.sweep()
@@ -82,6 +84,11 @@ def run_pipeline(
             return run.all(executor)
         with open_executor(executor, jobs) as opened:
             return run.all(opened)
+
+
+def _loaded(name: str | Path, target: str | None) -> Pipeline:
+    """The pipeline; a target of the caller's is asked what its artifacts are called."""
+    return load_pipeline(name, target=target, subject=who_answers(target)[0] if target else "")
 
 
 def default_store(pipeline: Pipeline) -> Store:

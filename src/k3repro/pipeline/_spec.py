@@ -94,16 +94,26 @@ class Pipeline:
         needed = set(stage.after) | {sealers[item] for item in stage.inputs if item in sealers}
         return tuple(other.name for other in self.stages if other.name in needed)
 
-    def with_target(self, target: str) -> Pipeline:
-        """The same pipeline against another target: stages that have a parameter TARGET get this one."""
+    def with_target(self, target: str, subject: str) -> Pipeline:
+        """The same pipeline against another target: stages that have a parameter TARGET get this one, and
+        artifacts declared of {TARGET} are of `subject`.
+        """
         if not any("TARGET" in stage.parameters for stage in self.stages):
             raise PipelineError(
                 "no stage has a parameter TARGET",
                 where=str(self.path),
                 fix="Leave --target out, or give a stage parameters = { TARGET = ... }.",
             )
-        stages = tuple(
-            replace(s, parameters={**s.parameters, "TARGET": target}) if "TARGET" in s.parameters else s
-            for s in self.stages
-        )
-        return replace(self, stages=stages)
+
+        def aimed(stage: Stage) -> Stage:
+            if "TARGET" not in stage.parameters:
+                return stage
+            seals, inputs = (
+                tuple(item.replace("{TARGET}", subject) for item in items)
+                for items in (stage.seals, stage.inputs)
+            )
+            return replace(
+                stage, parameters={**stage.parameters, "TARGET": target}, seals=seals, inputs=inputs
+            )
+
+        return replace(self, stages=tuple(map(aimed, self.stages)))

@@ -101,7 +101,8 @@ def plan_router(
     *,
     full: bool = False,
     model: str | None = None,
-    name_as: str = "auto",
+    name_as: str = "",
+    hardware: str = "",
     max_seconds: float = 120.0,
 ) -> RouterPlan:
     """Ask the serve who it is and how fast (two small requests), and lay out what would run.
@@ -109,7 +110,7 @@ def plan_router(
     Raises:
         TargetError: nobody answers, or the serve refuses.
     """
-    with open_target(target, model=model, name=name_as) as opened:
+    with open_target(target, model=model, name=name_as, hardware=hardware) as opened:
         subject, serve, served = opened.subject, serve_facts(opened)["id"], opened.model
         longest, costs = opened.max_model_len, costs_of(target, store) or opened.run(_look)
     steps = []
@@ -184,7 +185,7 @@ def run_router(
     progress: Callable[[], Progress],
     say: Callable[[str], None],
     model: str | None = None,
-    name_as: str = "auto",
+    name_as: str = "",
     hardware: str = "",
 ) -> RouterRun:
     """Run what is not sealed; a probe that fails is told, and the others go on unless the gate failed.

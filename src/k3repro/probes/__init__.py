@@ -3,7 +3,7 @@
 from k3repro.probes._bounds import TOKENS
 from k3repro.probes._judgement import compare_serves
 from k3repro.probes._registered import PROBES, probe_named
-from k3repro.probes._run import estimate_probe, parameters_of, passing_gate, run_probe
+from k3repro.probes._run import estimate_probe, parameters_of, passing_gate, run_probe, who_answers
 from k3repro.probes.adopt import adopt, adopted
 from k3repro.probes.advisor import Next, runs_text, what_next
 from k3repro.probes.confirmation import confirm_limits, limits
@@ -46,4 +46,5 @@ __all__ = [
     "seal_start",
     "startup_law",
     "what_next",
+    "who_answers",
 ]

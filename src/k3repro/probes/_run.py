@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from types import ModuleType
 from typing import Any
 
-from k3repro.client import TwinAddress, open_target, parse_target
+from k3repro.client import open_target
 from k3repro.errors import GateFailed, TargetError, UsageError
 from k3repro.probes import needle_gate
 from k3repro.probes._bounds import check_bounds
@@ -99,7 +99,7 @@ def run_probe(
     `model` names the model where the target does not: a P/D router answers 503 to /v1/models. `hardware` is
     recorded as the serve's platform, which no endpoint tells: a statement of whoever runs this, no evidence.
     `behind` are URLs of engines behind a router, which shows no evidence of a real engine itself; a restart
-    of one of them is another serve. `name_as` names the serve in artifacts instead of its address (see
+    of one of them is another serve. `name_as` takes the place of the model's name in artifacts (see
     `open_target`); `launch` is how it was started, as far as no endpoint tells, kept in the serve record.
     `tokenizer`: a tokenizer.json or its folder, by which prompts are sized;
     "" uses the server's /tokenize where it has one, "none" neither.
@@ -124,12 +124,12 @@ def run_probe(
     said |= {"launch": dict(launch)} if launch else {}
     with (
         Interrupt(progress).watch() as interrupt,
-        open_target(target, seed=seed, model=model, name=name_as) as opened,
+        open_target(target, seed=seed, model=model, name=name_as, hardware=hardware) as opened,
     ):
-        require_room(planned, opened.max_model_len, opened.subject)
         known = _behind(opened, behind)
+        require_room(planned, opened.max_model_len, opened.subject)
         serve = serve_facts(opened, **known) | said
-        gate = passing_gate(store, opened.subject, serve["id"]) if probe.PERFORMANCE and not unsafe else None
+        gate = passing_gate(store, serve["id"]) if probe.PERFORMANCE and not unsafe else None
         if probe.PERFORMANCE and gate is None and not unsafe:
             offer(f'run_probe("needle-gate", target={target!r}, progress=choose())')
             fix = f"Run `k3repro probe needle-gate --target '{target}'` first; --unsafe taints."
@@ -158,17 +158,24 @@ def run_probe(
             return _carry_out(probe, chosen, session, run, unsafe, earlier, identity, behind)
 
 
-def subject_at(target: str, *, model: str | None = None, name_as: str = "") -> str:
-    """The subject that artifacts of a target carry; a URL with a name is asked who it is."""
-    if not name_as or isinstance(parse_target(target), TwinAddress):
-        return parse_target(target).subject
-    with open_target(target, model=model, name=name_as) as opened:
-        return opened.subject
+def who_answers(
+    target: str,
+    *,
+    model: str | None = None,
+    name_as: str = "",
+    hardware: str = "",
+    behind: Sequence[str] = (),
+) -> tuple[str, str]:
+    """Subject and serve of a target, which is asked who it is."""
+    with open_target(target, model=model, name=name_as, hardware=hardware) as opened:
+        serve = serve_facts(opened, **_behind(opened, behind))
+        return opened.subject, serve["id"]
 
 
 def _behind(opened: Any, urls: Sequence[str]) -> dict[str, Any]:
     with ExitStack() as stack:
-        engines = {url: stack.enter_context(open_target(url)) for url in urls}
+        engines = {f"engine-{n}": stack.enter_context(open_target(url)) for n, url in enumerate(urls, 1)}
+        opened.engine = opened.engine or next((e.engine for e in engines.values() if e.engine), "")
         return {"behind": vouch(opened, engines)} if engines else {}
 
 
@@ -182,17 +189,17 @@ def _confirm(
     name: str, target: str, store: Store, progress: Progress, *, unsafe: bool, model: str | None,
     hardware: str, behind: Sequence[str], tokenizer: str, name_as: str,
 ) -> Artifact:  # fmt: skip
-    before = earlier_runs(store, name, subject_at(target, model=model, name_as=name_as))
+    called: dict[str, Any] = {"model": model, "name_as": name_as, "hardware": hardware, "behind": behind}
+    subject, serve = who_answers(target, **called)
+    before = earlier_runs(store, name, subject)
     newest = before[-1]
     simulated = newest.clock == "virtual"
     seed = 1 + max(run.parameters["seed"] for run in before) if simulated else newest.parameters["seed"]
     if not simulated:
-        with open_target(target, model=model, name=name_as) as opened:
-            require_fresh(before, serve_facts(opened, **_behind(opened, behind))["id"], target)
+        require_fresh(before, serve, target)
     values = {key: value for key, value in newest.parameters.items() if key not in ("seed", "unsafe")}
-    options: dict[str, Any] = {
-        "target": target, "store": store, "seed": seed, "model": model, "hardware": hardware,
-        "behind": behind, "tokenizer": tokenizer, "name_as": name_as,
+    options = {
+        **called, "target": target, "store": store, "seed": seed, "tokenizer": tokenizer,
         "progress": progress,
     }  # fmt: skip
     if probe_named(name).PERFORMANCE and not unsafe:
@@ -270,14 +277,14 @@ def _witness(target: Any) -> Metrics:
     return witness(answer.text if answer.status == 200 else None)
 
 
-def passing_gate(store: Store, subject: str, serve_id: str) -> Artifact | None:
+def passing_gate(store: Store, serve_id: str) -> Artifact | None:
     """The strongest current needle-gate of this very serve that is ok, the newest of equals, or None.
 
     A gate that never had requests in flight together says nothing about mixing them, so it does not count.
     """
     passed = [
         gate
-        for gate in store.artifacts(name=needle_gate.NAME, subject=subject)
+        for gate in store.artifacts(name=needle_gate.NAME)
         if gate.verdict.get("ok")
         and gate.serve.get("id") == serve_id
         and max(gate.parameters["concurrency"]) > 1

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-from k3repro.client import open_target
+from k3repro.client import open_target, parse_target, place_mark
 from k3repro.errors import InputError
 from k3repro.probes.serve_facts import serve_facts
 from k3repro.serve import parse_metrics
@@ -43,8 +43,9 @@ SCHEMA = Schema((Fact.TABLE,))
 
 
 def adopt(
-    target: str, *, store: Store, logs: Sequence[Path] = (), model: str | None = None, name_as: str = ""
-) -> Artifact:
+    target: str, *, store: Store, logs: Sequence[Path] = (), model: str | None = None, name_as: str = "",
+    hardware: str = "",
+) -> Artifact:  # fmt: skip
     """Ask a running serve who it is, read start-up lines out of its logs, and seal the record.
 
     Raises:
@@ -52,8 +53,8 @@ def adopt(
         InputError: a log that cannot be read.
     """
     lines = [line for path in logs for line in _telling(path)]
-    with open_target(target, model=model, name=name_as) as opened:
-        serve = serve_facts(opened)
+    with open_target(target, model=model, name=name_as, hardware=hardware) as opened:
+        serve = serve_facts(opened) | ({"platform": hardware} if hardware else {})
         metrics = opened.run(lambda it: it.fetch("/metrics")).text
         clock, served, subject = opened.clock, opened.model, opened.subject
     serve["evidence"] = [
@@ -70,9 +71,12 @@ def adopt(
         return run.seal({"ok": serve["health"]["ok"], "reasons": list(serve["health"]["reasons"])})
 
 
-def adopted(store: Store, subject: str | None = None) -> list[Artifact]:
-    """The serve records there are, oldest first."""
-    return store.artifacts(name=NAME, subject=subject)
+def adopted(store: Store, target: str = "") -> list[Artifact]:
+    """The serve records there are, oldest first; those of a URL, a twin or a subject where one is given."""
+    if "://" not in target:
+        return store.artifacts(name=NAME, subject=target or None)
+    place = place_mark(parse_target(target).where)
+    return [record for record in store.artifacts(name=NAME) if record.serve.get("place") == place]
 
 
 def _telling(path: Path) -> list[str]:

@@ -42,7 +42,14 @@ def what_next(artifact: Artifact, store: Store, target: str) -> list[Next]:
             *found,
             Next(f"k3repro probe needle-gate --target '{target}' --reuse 4", "race or stale state?"),
         ]
-    done = {known.name for known in store.artifacts(subject=artifact.subject) if known.verdict.get("ok")}
+    serve = artifact.serve.get("id")  # one serve may go by two names: with its hardware said, and without
+    done = {
+        known.name
+        for known in store.artifacts()
+        if known.name in _WHY
+        and (known.subject == artifact.subject or known.serve.get("id") == serve)
+        and known.verdict.get("ok")
+    }
     found += [
         Next(f"k3repro probe {name} --target '{target}'", _WHY[name]) for name in _ORDER if name not in done
     ]

@@ -69,7 +69,7 @@ def seal_start(
         raise InputError(
             "no KV cache size among the start-up lines", fix="Give the engine's log from its start."
         )
-    with open_target(target, name=name_as) as opened:
+    with open_target(target, name=name_as, hardware=hardware) as opened:
         serve = serve_facts(opened) | ({"platform": hardware} if hardware else {})
         subject, clock = opened.subject, opened.clock
     serve["evidence"] += [{"kind": "startup_lines", "value": line} for line in lines]

@@ -17,7 +17,6 @@ from k3repro.probes import _run, needle_gate
 from k3repro.probes.effects import effect, slot_effect
 from k3repro.probes.plan import as_parameters
 from k3repro.probes.progress import Progress, Silent
-from k3repro.probes.serve_facts import serve_facts
 from k3repro.store import Artifact, Store
 
 PAIRED: dict[str, int] = {"ablation": 3, "slots": 1}
@@ -37,6 +36,7 @@ def run_pair(
     progress: Progress | None = None,
     gate_context: int = 0,
     name_as: str = "",
+    hardware: str = "",
     **parameters: Any,
 ) -> Artifact:
     """Measure both sides, `restarts` serves each, interleaved; returns the sealed comparison.
@@ -73,7 +73,7 @@ def run_pair(
                     model,
                     progress,
                     used,
-                    name_as,
+                    {"name_as": name_as, "hardware": hardware},
                     {**parameters, **extra},
                     gate_context,
                 )
@@ -87,21 +87,20 @@ def run_pair(
 
 def _side(
     name: str, target: str, store: Store, seed: int, unsafe: bool, model: str | None, progress: Progress,
-    used: set[Any], name_as: str,
+    used: set[Any], called: Mapping[str, str],
     parameters: Mapping[str, Any], gate_context: int,
 ) -> Artifact:  # fmt: skip
     simulated = isinstance(parse_target(target), TwinAddress)
     seed = seed if simulated else 0
     wanted = as_parameters(_run.resolved(name, target, parameters)) | {"seed": seed, "unsafe": unsafe}
-    subject = _run.subject_at(target, model=model, name_as=name_as)
+    subject, found = _run.who_answers(target, model=model, **called)
     for artifact in store.artifacts(name=name, subject=subject):
         if artifact.parameters == wanted and not simulated:
             return artifact
     if not simulated:
-        _fresh(target, used, model)
+        _require_fresh(target, found, used)
     options: dict[str, Any] = {
-        "target": target, "store": store, "seed": seed, "model": model, "progress": progress,
-        "name_as": name_as,
+        "target": target, "store": store, "seed": seed, "model": model, "progress": progress, **called,
     }  # fmt: skip
     if not unsafe:
         passed = _run.run_probe(
@@ -121,9 +120,7 @@ def _gate_context(target: str, model: str | None) -> int:
     return usual.context if limit is None else min(usual.context, limit * 9 // 10 - usual.max_tokens)
 
 
-def _fresh(target: str, used: set[Any], model: str | None) -> None:
-    with open_target(target, model=model) as opened:
-        found = serve_facts(opened)["id"]
+def _require_fresh(target: str, found: str, used: set[Any]) -> None:
     if found in used:
         fix = "Relaunch it, then run the same command: it goes on with this restart."
         raise InvalidRun(

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from k3repro.client import place_mark
 from k3repro.serve import facts
 
 __all__ = ["serve_facts", "serve_of", "vouch"]
@@ -17,11 +18,12 @@ def serve_facts(target: Any, **more: Any) -> dict[str, Any]:
     paths = ("/version", "/v1/models", "/health", "/metrics")
     fetched = {path: target.run(lambda opened, path=path: opened.fetch(path)) for path in paths}
     answers = {path: answer.text if answer.status == 200 else None for path, answer in fetched.items()}
-    known = ({"seed": target.seed} if target.clock == "virtual" else {}) | more
-    if target.subject != target.address.subject:
-        # A name is shared by serves that only their address tells apart; the address itself is kept out.
-        known["place"] = hashlib.sha256(target.address.subject.encode()).hexdigest()[:8]
-    return facts(answers, target=target.subject, evidence=target.serve["evidence"], **known)
+    evidence = target.serve["evidence"]
+    if target.clock == "virtual":
+        return facts(answers, target=target.subject, evidence=evidence, seed=target.seed, **more)
+    # Who it is depends on where it is and what it says, not on what somebody calls it.
+    place = place_mark(target.address.where)
+    return facts(answers, evidence=evidence, place=place, **more) | {"target": target.subject}
 
 
 def serve_of(artifact: Any) -> str:

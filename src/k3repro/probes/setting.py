@@ -80,7 +80,7 @@ def _of_twin(address: TwinAddress) -> Setting:
     model, engine = simulated.described()
     return Setting(
         model, engine, simulated.kv_pool_bytes, simulated.max_num_seqs, simulated.max_model_len,
-        simulated.spec_platform, f"settings of {address.subject}",
+        simulated.spec_platform, f"settings of {address.where}",
     )  # fmt: skip
 
 
@@ -140,7 +140,7 @@ def costs_of(target: str, store: Store | None = None, platform: str = "") -> Cos
     address = parse_target(target) if target else None
     if isinstance(address, TwinAddress):
         return _costs_of_twin(address)
-    fits = _fits(store, address.subject) if store and address else []
+    fits = _fits(store, address.where) if store and address else []
     if fits:
         fit = fits[-1].rows("fit")[0]
         source = f"wall law {fits[-1].seal[:12]}"
@@ -163,13 +163,13 @@ def costs_of(target: str, store: Store | None = None, platform: str = "") -> Cos
 
 
 def _fits(store: Store, address: str) -> list[Artifact]:
-    """Wall laws of an address, or of the serve there that goes by a name and the address's mark."""
-    mark = f"#{place_mark(address)}"
-    return [
-        law
-        for law in store.artifacts(name="wall-law")
-        if law.subject == address or law.subject.endswith(mark)
-    ]
+    """Wall laws of what was swept at an address."""
+    swept = {
+        run.subject
+        for run in store.artifacts(name="osl-sweep")
+        if run.serve.get("place") == place_mark(address)
+    }
+    return [law for law in store.artifacts(name="wall-law") if law.subject in swept]
 
 
 def _costs_of_twin(address: TwinAddress) -> Costs:
@@ -179,4 +179,4 @@ def _costs_of_twin(address: TwinAddress) -> Costs:
     return Costs(
         p.c0_ns / 1e9, p.step_ns / 1e9, p.step_sequence_ns / 1e9, p.prefill_step_ns / 1e9,
         p.prefill_token_ns / 1e9, p.prefill_lane_tokens * p.lanes, p.slots, False,
-        f"constants of {address.subject}", )  # fmt: skip
+        f"constants of {address.where}", )  # fmt: skip

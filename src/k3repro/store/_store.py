@@ -55,10 +55,14 @@ class Store:
         """Begin a run, or resume the one of the same identity that was interrupted.
 
         Raises:
+            InputError: the subject of a probe or bring-up is an address; two users' localhost are two serves.
             StoreError: another process is writing this run.
         """
+        if "://" in header.subject and header.kind in ("probe", "bring-up"):
+            fix = "Name engine, version, model and hardware: vllm-0.26.0/kimi-k3@mi325x."
+            raise InputError("a subject is a name, not an address", where=header.name, fix=fix)
+        parameters = self.redactor.value(header.parameters)  # first: hosts it names are known from then on
         subject = self.redactor.text(header.subject)
-        parameters = self.redactor.value(header.parameters)
         self._require_usable(header.inputs)
         header = dataclasses.replace(header, subject=subject, parameters=parameters)
         return Run(self.root, self.redactor, header, schema, self._publish)

@@ -102,24 +102,29 @@ def drive(line: Sequence[str], *, timeout_s: float) -> None:
 
 
 def ingest(
-    folder: Path, *, store: Store, subject: str, corpus: str, target: str = "", model: str | None = None
-) -> Artifact:
+    folder: Path, *, store: Store, corpus: str, target: str = "", model: str | None = None, name_as: str = "",
+    hardware: str = "",
+) -> Artifact:  # fmt: skip
     """Read the records of a harness into the replay tables and seal them.
 
     `target` asks the serve who it is, which is the evidence for its tier; without it the artifact is
-    unverified.
+    unverified and `name_as` has to say what was served. `name_as` and `hardware` are those of `run_probe`.
 
     Raises:
+        UsageError: neither a target nor a name.
         InputError: a file is missing or not of this format; which, and where.
         TargetError: `target` does not answer.
     """
     summary = _summary(folder / _SUMMARY)
     turns = _turns(folder / _RECORDS)
     row = _replay(turns, summary, corpus)
-    serve: dict[str, Any] = {}
+    if not target and not name_as:
+        raise UsageError("nothing says what was served", fix="Give --target URL, or --name NAME.")
+    serve: dict[str, Any] = {"platform": hardware} if hardware else {}
+    subject = name_as
     if target:
-        with open_target(target, model=model) as opened:
-            serve = serve_facts(opened)
+        with open_target(target, model=model, name=name_as, hardware=hardware) as opened:
+            serve, subject = serve_facts(opened) | serve, opened.subject
     parameters = {"harness": row["harness"], "corpus": corpus, "concurrency": row["concurrency"]}
     header = Header(NAME, subject, "probe", f"{__name__}:ingest", parameters, serve=serve, clock="wall")
     reasons = _reasons(summary, row)
