@@ -15,11 +15,11 @@ from typing import Any
 
 import engines
 
+from k3repro.capacity import block_law, handoff
 from k3repro.probes import Silent, checks, compare_serves, run_probe, seal_start, startup_law
+from k3repro.probes.engine_start import engine_of_start, model_of_start
 from k3repro.store import Artifact, Store
 
-# The tiny hybrid of build_models.py: three layers of convolution and recurrent state, one attention block.
-STATE_BYTES, BLOCK_BYTES, BLOCK_TOKENS = 3 * (3_072 + 65_536), 131_072, 256
 # Engines, client and whatever else runs share two cores, so the client's timers are late. The verdict
 # keeps the limit that was in force; these ladders are functional and say so.
 SHARED_CORES_LAG_S = 0.5
@@ -118,8 +118,7 @@ def disaggregated(store: Store, scratch: Path) -> list[Artifact]:
         found.append(_probe(
             "self-consistency", router.url, name, store, behind=engines_behind, model=served,
             isl=256, osl=24, prompts=4, concurrency=(4,),
-            direct=decode.url, prefill=prefill.url, decode=decode.url, state_bytes=STATE_BYTES,
-            block_bytes=BLOCK_BYTES, block_tokens=BLOCK_TOKENS,
+            direct=decode.url, prefill=prefill.url, decode=decode.url, **_expected(found[-2]),
         ))  # fmt: skip
         for probe, shape in PAIR.items():
             found.append(
@@ -139,6 +138,17 @@ def _start(store: Store, serve: engines.Serve, name: str, scratch: Path) -> Arti
     return seal_start(
         store, serve.url, lines=serve.startup_lines(), config=config, launch=launch, **_called(name)
     )
+
+
+def _expected(start: Artifact) -> dict[str, int]:
+    """What a request moves from prefill to decode, by the law of the engine that started."""
+    law = block_law(model_of_start(start), engine_of_start(start))
+    moved = handoff(law, 256)
+    return {
+        "state_bytes": moved.state_pages * moved.state_bytes,
+        "block_bytes": moved.block_bytes,
+        "block_tokens": law.block_tokens,
+    }
 
 
 def _called(name: str) -> dict[str, str]:

@@ -38,6 +38,7 @@ _FACTS = re.compile(
     r"(?:\w+ KV cache size: .*|Maximum concurrency for .*|Setting attention block size to .*"
     r"|Padding mamba page size by .*"
     r"|Setting SSM conv state layout to .*|Hybrid SSM registration: .*|Reset SSM cache type to .*"
+    r"|Using \w+ SSM state storage .*"
     r"|MLA is enabled on a non-GPU platform.*|Using \w+ (?:attention )?backend.*)"
 )
 

@@ -26,7 +26,8 @@ pytestmark = [
         reason=f"NOT RUN engine: ${engines.VARIABLE} is not set; make test-engine",
     ),
 ]
-KV_LINES = {"qwen3": 2_097_152, "deepseek-v3": 310_688, "qwen3-next": 1_766_022}
+# The hybrid's recurrent state is float32 where the processor has bfloat16 dot products, else bfloat16.
+KV_LINES = {"qwen3": {2_097_152}, "deepseek-v3": {310_688}, "qwen3-next": {1_766_022, 1_917_396}}
 
 
 def by_name(artifacts: list[Artifact]) -> dict[str, Artifact]:
@@ -38,7 +39,7 @@ def test_a_tiny_model_starts_as_the_law_says_and_repeats_itself(name: str, tmp_p
     found = by_name(campaign.aggregated(name, Store(tmp_path), campaign.scratch_folder()))
     assert {artifact.tier for artifact in found.values()} == {"measured", "derived"}
     assert all(row["same"] for row in found["startup-law"].rows("law"))
-    assert found["engine-start"].rows("pools")[0]["tokens"] == KV_LINES[name]
+    assert found["engine-start"].rows("pools")[0]["tokens"] in KV_LINES[name]
     checks = found["self-consistency"].verdict["checks"]
     for wave in ("repeat", "reuse"):
         assert checks[wave]["different"] == 0 and checks[wave]["max_dlp"] == 0.0

@@ -79,6 +79,22 @@ def test_layer_kinds(config: dict[str, Any], kinds: list[str]) -> None:
     assert list(model_from({**BASE, **config}).layer_kinds) == kinds
 
 
+@pytest.mark.parametrize(
+    ("fields", "width"),
+    [
+        ({"model_type": "qwen3_next"}, 2),
+        ({"model_type": "qwen3_next", "dtype": "float32"}, 4),
+        ({"model_type": "qwen3_5_text"}, 4),
+        ({"model_type": "qwen3_5_text", "mamba_ssm_dtype": "bfloat16"}, 2),
+    ],
+)
+def test_the_state_of_gated_delta_nets_is_as_wide_as_vllm_keeps_it(
+    fields: dict[str, Any], width: int
+) -> None:
+    model = model_from({**BASE, "num_hidden_layers": 4, "full_attention_interval": 4, **GDN, **fields})
+    assert model.gdn is not None and model.gdn.state_bytes_per_element == width
+
+
 def test_a_multimodal_config_is_read_at_its_text() -> None:
     text = {
         **BASE,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 from k3repro.capacity import Engine, block_law, check_startup, parse_version
@@ -12,6 +13,8 @@ from k3repro.probes._run import serve_facts
 from k3repro.serve.lines import parse_kv_lines
 from k3repro.spec import Model, model_from
 from k3repro.store import Artifact, Col, Header, Row, Rows, Schema, Store, derivation
+
+_STATE_DTYPE = re.compile(r"Reset SSM cache type to (\w+)|Using (\w+) SSM state storage")
 
 
 class StartLine(Row, table="lines", key=("position",)):
@@ -119,14 +122,21 @@ def startup_law(inputs: Sequence[Artifact]) -> Rows:
 
 
 def engine_of_start(start: Artifact) -> Engine:
-    """The engine that started, as far as the block law depends on it."""
+    """The engine that started, as far as the block law depends on it; its lines tell what it chose itself."""
     launch = start.parameters["launch"]
     version = str(start.serve["engine"]["version"]).partition("+")[0]
     return Engine(
         version=parse_version(version), prefix_caching=launch["prefix_caching"],
         block_size=launch["block_size"], kernel_block=launch.get("kernel_block"),
         kv_dtype=launch.get("kv_dtype", "auto"), backend=launch.get("backend"),
+        ssm_dtype=_state_dtype(row["line"] for row in start.rows("lines")),
     )  # fmt: skip
+
+
+def _state_dtype(lines: Iterable[str]) -> str:
+    """The recurrent state's type: on a CPU the engine decides it by the instructions the processor has."""
+    told = (match for line in lines if (match := _STATE_DTYPE.search(line)))
+    return next((match[1] or match[2] for match in told), "auto")
 
 
 def model_of_start(start: Artifact) -> Model:

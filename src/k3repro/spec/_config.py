@@ -43,7 +43,7 @@ _KNOWN = {
     "falcon_h1", "glm4_moe_lite", "olmo2", "olmo3", "granite", "ministral3", "exaone4", "hunyuan_v1_dense",
     "seed_oss", "cohere2", "dots1", "ernie4_5_moe",
 }  # fmt: skip
-_WIDTHS = {"float32": 4, "bfloat16": 2, "float16": 2}
+_WIDTHS = {"float32": 4, "bfloat16": 2, "float16": 2, "f32": 4, "bf16": 2, "fp16": 2}
 
 
 def model_of_config(source: str) -> Model:
@@ -104,7 +104,7 @@ def _build(config: Mapping[str, Any], text: Mapping[str, Any], where: str) -> Mo
             mla=_mla(text) if "mla" in used else None,
             gqa=_gqa(text) if used & {"gqa", "window"} else None,
             kda=_kda(text) if "kda" in used else None,
-            gdn=_gdn(text) if "gdn" in used else None,
+            gdn=_gdn(text, stored.plain) if "gdn" in used else None,
             mamba2=_mamba2(text) if "mamba2" in used else None,
             moe=moe,
             indexer=_indexer(text),
@@ -196,14 +196,19 @@ def _kda(text: Mapping[str, Any]) -> Kda:
     )
 
 
-def _gdn(text: Mapping[str, Any]) -> Gdn:
+def _gdn(text: Mapping[str, Any], plain: str) -> Gdn:
+    """vLLM keeps the state in `mamba_ssm_dtype`; that of Qwen3-Next, whose configs state none, in the model's
+    own dtype (`plain`). Qwen3.5 and later state float32, also where an excerpt of a config leaves it out.
+    """
+    usual = _WIDTHS[plain] if str(text.get("model_type")).startswith("qwen3_next") else 4
+    stated = text.get("mamba_ssm_dtype")
     return Gdn(
         k_heads=whole(text, "linear_num_key_heads"),
         k_dim=whole(text, "linear_key_head_dim"),
         v_heads=whole(text, "linear_num_value_heads"),
         v_dim=whole(text, "linear_value_head_dim"),
         taps=whole(text, "linear_conv_kernel_dim"),
-        state_bytes_per_element=_WIDTHS[str(text.get("mamba_ssm_dtype", "float32"))],
+        state_bytes_per_element=_WIDTHS[str(stated)] if stated else usual,
     )
 
 
