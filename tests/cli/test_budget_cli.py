@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 from k3repro import spec as spec_module
 from k3repro.budget import write_fixture
 from k3repro.cli import main, root
+from k3repro.errors import InputError
 from k3repro.spec import load_model
 
 
@@ -267,3 +269,54 @@ def test_an_incomplete_platform_file_names_its_fields(
     path.write_text('name = "mine"\n[sources]\na = "b"\n[platform]\nhbm_bytes = [1, "a"]\n')
     code, message = fails(capsys, "--platform", str(path))
     assert code == 2 and "'gpus_per_node' is missing" in message and "__init__" not in message
+
+
+def hub(folder: Path, **fields: object) -> str:
+    """A Hub config.json of a small mixture of experts."""
+    config = {
+        "architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "hidden_size": 4096,
+        "num_hidden_layers": 94, "num_attention_heads": 64, "num_key_value_heads": 4, "head_dim": 128,
+        "vocab_size": 151936, "max_position_embeddings": 40960, "torch_dtype": "bfloat16", "num_experts": 128,
+        "num_experts_per_tok": 8, "moe_intermediate_size": 1536, "intermediate_size": 12288, **fields,
+    }  # fmt: skip
+    file = Path(tempfile.mkdtemp(dir=folder)) / "config.json"
+    file.write_text(json.dumps(config))
+    return str(file)
+
+
+def shown(*arguments: str) -> str:
+    result = CliRunner().invoke(root, ["budget", *arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return " ".join(result.output.split())
+
+
+FP8 = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+
+
+def test_fp8_experts_cut_through_their_blocks_need_expert_parallel(tmp_path: Path) -> None:
+    """vllm#17569: Qwen3-235B-A22B-FP8 at TP8 refuses to start without it, at TP4 it starts."""
+    model = hub(tmp_path, quantization_config=FP8)
+    said = shown("--model", model, "--platform", "h100", "--tp", "8")
+    assert "= 192 is not divisible by weight quantization block_n = 128" in said
+    for tp, more in (("4", {"quantization_config": FP8}), ("8", {})):
+        said = shown("--model", hub(tmp_path, **more), "--platform", "h100", "--tp", tp, "--dp", "1")
+        assert "not divisible" not in said and "--enable-expert-parallel" in said
+
+
+def test_lanes_are_those_that_were_asked_for(tmp_path: Path) -> None:
+    model = hub(tmp_path, num_hidden_layers=8)
+    given = ("--model", model, "--platform", "h100", "--tp", "1")
+    one, eight = (run(*given, "--dp", dp)["layouts"][0] for dp in ("1", "8"))
+    assert (one["dp"], one["ep"], eight["dp"], eight["ep"]) == (1, 1, 8, 8)
+    assert one["per_gpu"]["experts_resident"] == 8 * eight["per_gpu"]["experts_resident"]
+    with pytest.raises(InputError, match="hold DP8"):
+        shown(*given, "--dp", "9", "--nodes", "1")
+
+
+def test_a_budget_that_would_not_start_prints_no_lines_and_says_what_would(tmp_path: Path) -> None:
+    said = shown("--model", hub(tmp_path), "--platform", "h100")
+    assert "fewest nodes that start" not in said and "the engine will print" in said
+    given = ("--model", hub(tmp_path), "--platform", "h100", "--nodes", "1", "--tp", "8")
+    said = shown(*given, "--max-model-len", "500000")
+    assert "the engine will print" not in said and "it would stop before printing" in said
+    assert "fewest nodes that start: 2" in said

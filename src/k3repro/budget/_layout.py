@@ -7,6 +7,7 @@ replicated) is a range, not a choice.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -159,17 +160,28 @@ def _replicated_attention(model: Model, layers: range) -> int:
 
 def candidates(
     model: Model, weights: Weights, platform: Platform, nodes: int, *,
-    heap: int = HEAP, overhead: int = OVERHEAD, kv_needed: int | None = None,
+    heap: int = HEAP, overhead: int = OVERHEAD, kv_needed: int | None = None, dp: int | None = None,
 ) -> Iterator[Candidate]:  # fmt: skip
     """Every TP x DP of a pool of `nodes`, TP within a node. `kv_needed` is what must be left for KV per GPU.
+
+    `dp` ranks where given, with TPs at which the nodes hold them; else as many as the nodes hold.
 
     Raises:
         InputError: no node, or a negative term.
     """
     for tp in tensor_parallel_sizes(platform):
-        yield candidate(
-            model, (weights,), platform, nodes, tp, heap=heap, overhead=overhead, kv_needed=kv_needed
-        )
+        if dp is None or tp * dp <= nodes * platform.gpus_per_node:
+            yield candidate(
+                model,
+                (weights,),
+                platform,
+                nodes,
+                tp,
+                heap=heap,
+                overhead=overhead,
+                kv_needed=kv_needed,
+                dp=dp,
+            )
 
 
 def tensor_parallel_sizes(platform: Platform) -> list[int]:
@@ -193,19 +205,22 @@ def nodes_of(tp: int, pp: int, platform: Platform) -> int:
 
 def candidate(
     model: Model, stages: Sequence[Weights], platform: Platform, nodes: int, tp: int, *,
-    heap: int = HEAP, overhead: int = OVERHEAD, kv_needed: int | None = None,
+    heap: int = HEAP, overhead: int = OVERHEAD, kv_needed: int | None = None, dp: int | None = None,
 ) -> Candidate:  # fmt: skip
-    """One layout: `tp` in as many pipeline stages as there are `stages`, and as many DP ranks as fit.
+    """One layout: `tp` in as many pipeline stages as there are `stages`; `dp` ranks, or as many as fit.
 
     Raises:
-        InputError: no node, a negative term, a TP that no node has, or fewer GPUs than one DP rank takes.
+        InputError: no node, a negative term, a TP that no node has, or fewer GPUs than the DP ranks take.
     """
     if nodes < 1 or heap < 0 or overhead < 0 or (kv_needed or 0) < 0:
         raise InputError("nodes are at least 1 and no term of a budget is negative")
     pp = len(stages)
     if nodes_of(tp, pp, platform) > nodes:
         raise InputError(f"TP{tp} x PP{pp} takes {nodes_of(tp, pp, platform)} nodes, not {nodes}")
-    dp = nodes * platform.gpus_per_node // (tp * pp)
+    most = nodes * platform.gpus_per_node // (tp * pp)
+    if dp is not None and dp > most:
+        raise InputError(f"TP{tp} x PP{pp} x DP{dp} takes {tp * pp * dp} GPUs, {nodes} node(s) hold DP{most}")
+    dp = dp or most
     shared: dict[str, Any] = {
         "nodes": nodes, "tp": tp, "dp": dp, "ep": tp * dp, "pp": pp, "heap": heap, "overhead": overhead,
         "hbm": platform.hbm_bytes, "kv_needed": kv_needed or 0, "verdict": "", "reason": "",
@@ -262,6 +277,23 @@ def _undivided(model: Model, tp: int) -> str:
     except SpecError as error:
         return error.what
     return ""
+
+
+def needs_expert_parallel(model: Model, ranks: int) -> str:
+    """What vLLM says when TP x DP ranks would cut experts through their fp8 blocks; empty where it may.
+
+    With --enable-expert-parallel whole experts lie on a rank and nothing is cut (vllm#17569, fp8_utils.py).
+    """
+    shape = re.fullmatch(r"fp8-(\d+)x\d+", model.routed_format or "")
+    if shape is None or model.moe is None:
+        return ""
+    rows, block = model.moe.intermediate // ranks, int(shape[1])
+    if rows % block == 0:
+        return ""
+    return (
+        f"The output_size of gate's and up's weight = {rows} is not divisible by weight quantization "
+        f"block_n = {block}."
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ def left_pool(law: BlockLaw, plan: Candidate, terms: Terms) -> Pool:
 
 def first_that_starts(
     model: Model, engine: Engine, platform: Platform, inventory: Inventory, terms: Terms, *,
-    nodes: int, max_model_len: int | None, resident: str | None = None,
+    nodes: int, max_model_len: int | None, resident: str | None = None, dp: int | None = None,
 ) -> Engine:  # fmt: skip
     """The engine at the smallest TP within a node at which one request of `max_model_len` fits.
 
@@ -65,7 +65,7 @@ def first_that_starts(
     best: tuple[int, Engine] | None = None
     for tp in tensor_parallel_sizes(platform):
         try:
-            tried, plan = at_tp(model, engine, platform, weights, terms, nodes=nodes, tp=tp)
+            tried, plan = at_tp(model, engine, platform, weights, terms, nodes=nodes, tp=tp, dp=dp)
             law = block_law(model, tried)
             pool = left_pool(law, plan, terms).bytes
         except (InputError, SpecError):
@@ -80,11 +80,15 @@ def first_that_starts(
 
 def at_tp(
     model: Model, engine: Engine, platform: Platform, stages: Sequence[Weights], terms: Terms, *,
-    nodes: int | None, tp: int,
+    nodes: int | None, tp: int, dp: int | None = None,
 ) -> tuple[Engine, Candidate]:  # fmt: skip
-    """The engine and the layout at a TP, with every DP rank that the nodes (by default one rank's) hold."""
+    """The engine and the layout at a TP, with `dp` ranks or all that the nodes (by default one rank's) hold.
+
+    Raises:
+        InputError: the nodes do not hold that many.
+    """
     count = max(nodes or 0, nodes_of(tp, len(stages), platform))
-    plan = candidate(model, stages, platform, count, tp, heap=terms.heap, overhead=terms.overhead)
+    plan = candidate(model, stages, platform, count, tp, heap=terms.heap, overhead=terms.overhead, dp=dp)
     return replace(engine, tp=tp, dp=plan.dp), plan
 
 

@@ -261,11 +261,10 @@ def _beside_weights(
             nodes = smallest.nodes_per_pool
         engine = first_that_starts(
             model, engine, platform, inventory, terms, nodes=nodes, max_model_len=launch.max_model_len,
-            resident=resident,
+            resident=resident, dp=dp,
         )  # fmt: skip
     weights = weights_of_stages(inventory, model, engine.pp, resident, platform=platform)
-    engine, plan = at_tp(model, engine, platform, weights, terms, nodes=nodes, tp=engine.tp)
-    engine = engine if dp is None else replace(engine, dp=dp)
+    engine, plan = at_tp(model, engine, platform, weights, terms, nodes=nodes, tp=engine.tp, dp=dp)
     launch = replace(launch, engine=engine, nodes=plan.nodes, plan=plan)
     if launch.pool is not None:
         return launch

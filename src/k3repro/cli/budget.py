@@ -16,6 +16,7 @@ from k3repro.budget import (
     candidates,
     checkpoint_of_headers,
     checkpoint_of_model,
+    needs_expert_parallel,
     smallest_pool,
     terms_of,
     weights_of,
@@ -29,6 +30,9 @@ from k3repro.errors import InputError, UsageError
 from k3repro.serve.lines import print_kv_lines
 from k3repro.spec import Model, layout_for, load_model, platforms
 from k3repro.units import GIB, format_decimal, thousands
+
+MOST_NODES = 16
+"""How far the fewest nodes that start are looked for."""
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -147,16 +151,37 @@ def _plans(
     smallest = smallest_pool(spec, weights, launch.platform, **terms)
     shown = [launch.plan]
     if given.get("tp") is None and launch.engine.pp == 1:
-        shown = list(candidates(spec, weights, launch.platform, launch.plan.nodes, **terms))
+        shown = list(
+            candidates(spec, weights, launch.platform, launch.plan.nodes, dp=given.get("dp"), **terms)
+        )
     return {
         "platform": launch.platform.name,
         "terms": asdict(launch.terms),
         "resident_format": weights.resident_format,
         "smallest_nodes_per_pool": {launch.platform.name: smallest.nodes_per_pool},
-        "layouts": [plan.as_dict() | {"starts": _starts(launch, plan)} for plan in shown],
+        "layouts": [
+            plan.as_dict()
+            | {"starts": _starts(launch, plan), "without_ep": needs_expert_parallel(spec, plan.ep) or None}
+            for plan in shown
+        ],
         "kv": _kv(launch),
         "no_kv": launch.no_pool or None,
+        "fewest_nodes_that_start": _fewest(launch, checkpoint, platform, given),
     }
+
+
+def _fewest(launch: Launch, checkpoint: Checkpoint, platform: str, given: dict[str, Any]) -> int | None:
+    """Nodes at which the engine starts, where it does not on these; None where it does or none will do."""
+    if given.get("pool") is not None or (launch.pool and not launch.refusals(launch.pool)):
+        return None
+    for nodes in range((launch.nodes or 1) + 1, MOST_NODES + 1):
+        try:
+            tried = resolve(launch.model, platform, checkpoint=checkpoint, **given | {"nodes": nodes})
+        except (InputError, UsageError):
+            continue
+        if tried.pool and not tried.refusals(tried.pool):
+            return nodes
+    return None
 
 
 def _smallest(checkpoint: Checkpoint, spec: Model, given: dict[str, Any]) -> dict[str, int | None]:
@@ -263,18 +288,26 @@ def _show(answer: dict[str, Any]) -> None:
     if answer.get("smallest_nodes_per_pool"):
         for name, count in answer["smallest_nodes_per_pool"].items():
             told = "more than 64 nodes" if count is None else f"{count} node(s)"
-            console.print(f"smallest pool on {name}: {told}", markup=False)
+            console.print(f"smallest pool that holds the weights on {name}: {told}", markup=False)
     if answer["layouts"]:
         console.print(_layout_table(answer))
         for plan in answer["layouts"]:
             console.print(f"{_name(plan)} {plan['verdict']}: {plan['reason']}", markup=False)
             for refusal in plan["starts"] or ():
                 console.print(f"  would not start: {refusal}", markup=False, highlight=False)
+            if plan["without_ep"]:
+                said = f"  without --enable-expert-parallel vLLM refuses: {plan['without_ep']}"
+                console.print(said, markup=False, highlight=False)
+        if any(plan["per_gpu"]["experts_resident"] and plan["ep"] > 1 for plan in answer["layouts"]):
+            console.print("experts lie over EP = TP x DP: --enable-expert-parallel", markup=False)
         console.print(f"heap and overhead: {answer['terms']['basis']}", markup=False)
     if answer["kv"]:
         _show_kv(console, answer["kv"])
     elif answer.get("no_kv"):
         console.print(f"no KV pool: {answer['no_kv']}", markup=False)
+    if answer.get("fewest_nodes_that_start"):
+        told = f"fewest nodes that start: {answer['fewest_nodes_that_start']}"
+        console.print(f"{told}, with length and slots as given or the engine's own", markup=False)
     if "reason" in answer:
         console.print(answer["reason"], markup=False)
 
@@ -311,10 +344,10 @@ def _show_kv(console: Console, kv: dict[str, Any]) -> None:
         f"blocks of {kv['block_tokens']} tokens and {thousands(kv['terms']['pool_block_bytes'])} bytes: "
         f"{kv['pool_blocks']}",
         f"longest request {thousands(kv['max_request_tokens'] or 0)} tokens",
-        "the engine will print:",
-        *(f"  {line}" for line in kv["lines"]),
     ]
     room = kv["room"]
+    if not kv["refusals"] and not (room and room["fits"] == "no"):
+        lines += ["the engine will print:", *(f"  {line}" for line in kv["lines"])]
     if room and room["fits"] != "yes":
         only = "if every dense tensor shards" if room["fits"] == "tight" else "at best"
         verdict = "fits only just" if room["fits"] == "tight" else "DOES NOT FIT"
@@ -325,6 +358,6 @@ def _show_kv(console: Console, kv: dict[str, Any]) -> None:
     if kv["pool_blocks_if_rounded"]:
         low, high = kv["pool_blocks_if_rounded"][0], kv["pool_blocks_if_rounded"][-1]
         lines.append(f"a size rounded to those digits means {low} to {high} blocks")
-    lines += [f"it would not start: {refusal}" for refusal in kv["refusals"]]
+    lines += [f"it would stop before printing its KV lines: {refusal}" for refusal in kv["refusals"]]
     for line in lines:
         console.print(line, markup=False, highlight=False)
