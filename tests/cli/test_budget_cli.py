@@ -303,7 +303,7 @@ def test_fp8_experts_cut_through_their_blocks_need_expert_parallel(tmp_path: Pat
         assert "not divisible" not in said and "--enable-expert-parallel" in said
 
 
-def test_lanes_are_those_that_were_asked_for(tmp_path: Path) -> None:
+def test_dp_ranks_are_those_that_were_asked_for(tmp_path: Path) -> None:
     model = hub(tmp_path, num_hidden_layers=8)
     given = ("--model", model, "--platform", "h100", "--tp", "1")
     one, eight = (run(*given, "--dp", dp)["layouts"][0] for dp in ("1", "8"))
