@@ -170,7 +170,7 @@ def _plans(
     }
 
 
-def _fewest(launch: Launch, checkpoint: Checkpoint, platform: str, given: dict[str, Any]) -> int | None:
+def _fewest(launch: ChosenLaunch, checkpoint: Checkpoint, platform: str, given: dict[str, Any]) -> int | None:
     """Nodes at which the engine starts, where it does not on these; None where it does or none will do."""
     if given.get("pool") is not None or (launch.pool and not launch.refusals(launch.pool)):
         return None
