@@ -8,23 +8,28 @@ the import takes a second.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import signal
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from k3repro.pipeline._job import Failure, Job
+from k3repro.pipeline._warm import fork_kernel
 from k3repro.quick_imports import no_iri_grammar
 
 with no_iri_grammar():
     import nbformat
     import papermill
+    from jupyter_client.provisioning import LocalProvisioner
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
     from papermill.clientwrap import PapermillNotebookClient
     from papermill.engines import Engine, papermill_engines
 
 _ENGINE = "k3repro"
+_LAUNCHER = ["-m", "ipykernel_launcher"]
 _IPC_PATH_LIMIT = 80
 _GRACE_S = 3.0
 _LINE = re.compile(r"Cell In\[\d+\], line (\d+)")
@@ -43,6 +48,20 @@ class Stopped(Exception):
     def __init__(self, failure: Failure) -> None:
         super().__init__(str(failure))
         self.failure = failure
+
+
+class _Warm(LocalProvisioner):  # type: ignore[misc]
+    """Kernels of this interpreter, forked from a warm process; started as usual where that fails."""
+
+    async def launch_kernel(self, cmd: list[str], **how: Any) -> Any:
+        folder = str(how.get("cwd") or Path.cwd())
+        try:
+            self.process = fork_kernel(cmd[3:], how["env"], folder, how["stdout"])
+        except OSError:
+            return await super().launch_kernel(cmd, **how)
+        self.pid = self.pgid = self.process.pid
+        self.cwd = folder
+        return self.connection_info
 
 
 class _Client(PapermillNotebookClient):  # type: ignore[misc]
@@ -64,6 +83,11 @@ class _Client(PapermillNotebookClient):  # type: ignore[misc]
             manager.transport = "ipc"
             manager.connection_file = str(connection)
             manager.ip = str(self.stage_dir / "k")
+        command = manager.kernel_spec.argv
+        if hasattr(os, "fork") and command[0] in ("python", sys.executable) and command[1:3] == _LAUNCHER:
+            manager.provisioner = _Warm(
+                kernel_id=manager.kernel_id, kernel_spec=manager.kernel_spec, parent=manager
+            )
         return manager
 
     def papermill_execute_cells(self) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import hashlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -28,21 +29,32 @@ def code_hash(module: str) -> str:
     for name in code_closure(module):
         source = _source(name)
         assert source is not None
-        digest.update(f"{name} {_normalised(str(source), source.stat().st_mtime_ns)}\n".encode())
+        digest.update(f"{name} {_read(name, source).digest}\n".encode())
     return digest.hexdigest()
 
 
 def code_closure(module: str) -> list[str]:
     """The modules that `code_hash` covers, sorted."""
     found: set[str] = set()
+    drawn: set[tuple[str, str]] = set()  # names that were followed already
     open_ = [module]
     while open_:
         name = open_.pop()
-        if name in found or (name != module and _left_out(name)) or _source(name) is None:
+        if name in found or (name != module and _left_out(name)) or (source := _source(name)) is None:
             continue
         found.add(name)
-        open_.extend(_imports(name))
+        names = _read(name, source).draws - drawn
+        drawn |= names
+        open_.extend(_definer(package, item) if item else package for package, item in names)
     return sorted(found)
+
+
+def read_all() -> None:
+    """Parse every module of k3repro, so that processes forked from this one need not."""
+    root = Path(__file__).parents[1]
+    for path in sorted(root.rglob("*.py")):
+        parts = [ROOT, *path.relative_to(root).with_suffix("").parts]
+        _read(".".join(parts[:-1] if parts[-1] == "__init__" else parts), path)
 
 
 def _left_out(module: str) -> bool:
@@ -67,15 +79,39 @@ def _source(module: str) -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
-@lru_cache(maxsize=1024)
-def _tree(path: str, _modified: int) -> ast.Module:
-    return ast.parse(Path(path).read_text(encoding="utf-8"))
+@dataclass(frozen=True, slots=True)
+class _Module:
+    """What a source file says: the hash of its tree without docstrings and positions, what it draws from
+    k3repro (package and name, or a module and no name), and where the names that it passes on come from.
+    """
+
+    digest: str
+    draws: frozenset[tuple[str, str]]
+    passes_on: dict[str, tuple[str, str]]
 
 
-@lru_cache(maxsize=1024)
-def _normalised(path: str, modified: int) -> str:
-    """The hash of a module's syntax tree without docstrings and positions."""
-    return hashlib.sha256("".join(_tokens(_tree(path, modified))).encode()).hexdigest()
+def _read(module: str, source: Path) -> _Module:
+    return _parsed(module, str(source), source.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=2048)
+def _parsed(module: str, path: str, _modified: int) -> _Module:
+    source = Path(path)
+    tree = ast.parse(source.read_text(encoding="utf-8"))
+    draws: set[tuple[str, str]] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            draws |= {(alias.name, "") for alias in node.names if alias.name.split(".")[0] == ROOT}
+        elif isinstance(node, ast.ImportFrom) and (package := _absolute(module, source, node)):
+            draws |= {(package, alias.name) for alias in node.names}
+    passes_on: dict[str, tuple[str, str]] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                origin = _absolute(module, source, node), alias.name
+                passes_on.setdefault(alias.asname or alias.name, origin)
+    digest = hashlib.sha256("".join(_tokens(tree)).encode()).hexdigest()
+    return _Module(digest, frozenset(draws), passes_on)
 
 
 def _tokens(node: ast.AST) -> Iterator[str]:
@@ -108,17 +144,6 @@ def _is_docstring(node: ast.stmt) -> bool:
     )
 
 
-def _imports(module: str) -> Iterator[str]:
-    """The k3repro modules that a module draws names from."""
-    source = _source(module)
-    assert source is not None
-    for node in ast.walk(_tree(str(source), source.stat().st_mtime_ns)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == ROOT)
-        elif isinstance(node, ast.ImportFrom) and (package := _absolute(module, source, node)):
-            yield from (_definer(package, alias.name) for alias in node.names)
-
-
 def _absolute(module: str, source: Path, node: ast.ImportFrom) -> str:
     """The package of a from-import; "" when it lies outside k3repro."""
     package = node.module or ""
@@ -135,9 +160,5 @@ def _definer(package: str, name: str) -> str:
     source = _source(package)
     if source is None or source.name != "__init__.py" or name == "*":
         return package
-    for node in _tree(str(source), source.stat().st_mtime_ns).body:
-        if isinstance(node, ast.ImportFrom) and any((a.asname or a.name) == name for a in node.names):
-            origin = _absolute(package, source, node)
-            original = next(a.name for a in node.names if (a.asname or a.name) == name)
-            return _definer(origin, original) if origin and origin != package else package
-    return package
+    origin, original = _read(package, source).passes_on.get(name, ("", ""))
+    return _definer(origin, original) if origin and origin != package else package
