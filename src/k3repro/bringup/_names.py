@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import difflib
-import tomllib
 from collections.abc import Iterable
 from functools import cache
-from importlib.resources import files
+
+from k3repro.toml import shipped_toml
 
 
 @cache
 def _names() -> dict[str, str]:
-    return tomllib.loads(files("k3repro.bringup").joinpath("names.toml").read_text("utf-8"))
+    return shipped_toml("k3repro.bringup", "names.toml")
 
 
 def engine_of_names() -> str:
