@@ -93,8 +93,21 @@ class _Whole(_Option):
         return parse_tokens(text)
 
 
-class _Count(_Whole):
+class _Count(_Option):
     name = "count"
+
+    def read(self, text: str) -> Any:
+        try:
+            return parse_tokens(text)
+        except UsageError:
+            raise UsageError(f"{text!r} is not a count", fix="Write it like 16 or 1K.") from None
+
+
+class _Counts(_Count):
+    name = "list"
+
+    def read(self, text: str) -> Any:
+        return tuple(super(_Counts, self).read(part) for part in text.split(","))
 
 
 class _List(_Option):
@@ -289,7 +302,7 @@ def _command(name: str) -> click.Command:
             "--name",
             "name_as",
             default="",
-            help="What artifacts call the target [engine-version/model#mark]; its address never enters them.",
+            help="What artifacts call the target [engine-version/model@hardware#mark]; never its address.",
         ),
         click.option("--hardware", default="", help="What the serve runs on, as you say it: mi300x, cpu."),
         click.option(
@@ -358,7 +371,8 @@ def _command(name: str) -> click.Command:
 
 def _type_of(name: str, hint: Any) -> Any:
     """The type of an option; a whole number that counts no tokens is a count."""
-    return _Count() if hint is int and name not in TOKENS else _TYPES[hint]
+    counts = {int: _Count(), tuple[int, ...]: _Counts()}
+    return counts[hint] if hint in counts and name not in TOKENS else _TYPES[hint]
 
 
 for _name in sorted(PROBES):

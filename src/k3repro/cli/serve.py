@@ -31,7 +31,9 @@ def serve() -> None:
     "--log", "logs", multiple=True, type=click.Path(path_type=Path), help="Engine or router log; repeatable."
 )
 @click.option("--model", help="Served model name, where /v1/models does not answer.")
-@click.option("--name", "name_as", default="", help="What artifacts call it [engine-version/model#mark].")
+@click.option(
+    "--name", "name_as", default="", help="What artifacts call it [engine-version/model@hardware#mark]."
+)
 @click.option("--hardware", default="", help="What it runs on, as you say it: mi300x, cpu.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--artifacts", "root", type=click.Path(path_type=Path), help="Artifact store to use.")

@@ -120,4 +120,5 @@ def parse_lengths(text: str | int | Sequence[int]) -> Lengths:
             return Lengths("uniform", (parse_tokens(low), parse_tokens(high)))
         return Lengths("fixed", (parse_tokens(text),))
     except UsageError as error:
-        raise UsageError(f"{text!r} is no length in tokens: {error.what}", fix=f"Write {_FORMS}.") from None
+        why = "" if repr(text) in error.what else f": {error.what}"
+        raise UsageError(f"{text!r} is no length in tokens{why}", fix=f"Write {_FORMS}.") from None
