@@ -11,7 +11,7 @@
 -- column change: {label = "would hold with"}
 -- column meaning: {label = "finding"}
 -- column strength: {label = "at a wider tolerance"}
-SELECT seal, subject AS document, claim, CASE WHEN coalesce(about, '') = '' THEN claim ELSE about END AS says, place, about, printed, claimed, derived, formula, inputs, assuming, change, meaning,
+SELECT seal, subject AS document, claim, CASE WHEN coalesce(about, '') = '' THEN claim WHEN claim LIKE 't_.%.%' THEN about || ', row ' || split_part(claim, '.', 2) ELSE about END AS says, place, about, printed, claimed, derived, formula, inputs, assuming, change, meaning,
   CASE WHEN survives THEN 'still contradicted' ELSE 'no longer' END AS strength,
   'claims/' || subject || '/' || section || '.html#' || page AS href
 FROM claims_audit_claims

@@ -17,7 +17,7 @@
 -- What a claim says comes first; its identifier and the interval of its print stand in the fold, where they were printed.
 SELECT t.seal, t.subject AS document, c.section, t.claim, c.page, t.depth, t.role,
   CASE WHEN t.role = 'printed at' THEN t.claim WHEN t.depth > 0 OR coalesce(t.about, '') = '' THEN t.name END AS name,
-  t.about, t.printed, t.formula, CASE WHEN t.depth > 0 THEN t.interval END AS interval, t.outcome, t.text,
+  CASE WHEN t.depth = 0 AND t.about <> '' AND t.claim LIKE 't_.%.%' THEN t.about || ', row ' || split_part(t.claim, '.', 2) ELSE t.about END AS about, t.printed, t.formula, CASE WHEN t.depth > 0 THEN t.interval END AS interval, t.outcome, t.text,
   CASE WHEN t.depth = 0 THEN c.change END AS change, t.before, t.link
 FROM claims_audit_tree t JOIN claims_audit_claims c ON c.seal = t.seal AND c.position = t.position
 WHERE t.role <> 'smallest change'

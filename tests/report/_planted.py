@@ -168,7 +168,6 @@ PLACES: dict[str, Plant] = {
     "chart data": _spec(lambda spec, token: spec["datasets"]["rows"][0].update(wall_s=token)),
     "chart layer": _spec(lambda spec, token: spec.update(encoding={"text": {"value": token}})),
     "quoted code": _inside(r"<code data-source[^>]*>"),
-    "theme text": _inside(r'<script id="__config"[^>]*>.*?"clipboard.copied":"'),
     "entities": _entities,
     "split by markup": _split,
     "split by an unknown element": _unknown,

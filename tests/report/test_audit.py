@@ -255,8 +255,12 @@ def test_a_change_in_the_search_index_is_found(copy: Path, name: str) -> None:
 
 
 def test_a_script_file_of_somebody_else_is_found(copy: Path) -> None:
-    edit(copy, "assets/k3/k3.js", lambda text: text + "\ndocument.title = 'x';\n")
-    assert any(finding.code == "script" for finding in audit_site(copy).findings)
+    for name, more in (("k3.js", "\ndocument.title = 'x';\n"), ("theme.css", "p{display:none}")):
+        edit(copy, f"assets/k3/{name}", lambda text, more=more: text + more)
+        assert [item.where for item in audit_site(copy).findings if item.code == "script"] == [
+            f"assets/k3/{name}"
+        ]
+        edit(copy, f"assets/k3/{name}", lambda text, more=more: text.removesuffix(more))
 
 
 def test_a_folder_that_is_no_site_is_one_line(tmp_path: Path) -> None:

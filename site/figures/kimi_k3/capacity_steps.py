@@ -4,13 +4,13 @@ import altair as alt
 
 
 def figure(rows):
-    """Both axes logarithmic; every series says its name at its end."""
+    """Both axes logarithmic; a step line says its name at its start, printed marks at their end."""
     base = alt.Chart(alt.Data(values=rows)).encode(
         x=alt.X(
             "context_tokens:Q",
             title="context (tokens)",
             scale=alt.Scale(type="log", nice=False, padding=12),
-            axis=alt.Axis(format="~s"),
+            axis=alt.Axis(format="~s", grid=False),
         ),
         y=alt.Y(
             "requests:Q",
@@ -21,13 +21,12 @@ def figure(rows):
         color=alt.Color("platform:N", legend=None),
         detail="law:N",
     )
-    blocks = base.transform_filter(alt.FieldEqualPredicate(field="law", equal="in whole blocks")).mark_line(
-        interpolate="step-before"
+    blocks, printed = (
+        base.transform_filter(alt.FieldEqualPredicate(field="law", equal=law))
+        for law in ("in whole blocks", "printed")
     )
-    printed = base.transform_filter(alt.FieldEqualPredicate(field="law", equal="printed")).mark_point(
-        size=80, filled=True
-    )
-    names = base.mark_text(align="left", dx=8, dy=-9, fontSize=11).encode(
-        text="label:N", tooltip=alt.value(None)
-    )
-    return alt.layer(blocks, printed, names).properties(width=620, height=330)
+    layers = [blocks.mark_line(interpolate="step-before"), printed.mark_point(size=80, filled=True)]
+    for series, right, down in ((blocks, 8, -9), (printed, 18, 0)):
+        text = series.mark_text(align="left", dx=right, dy=down, fontSize=11)
+        layers.append(text.encode(text="label:N", tooltip=alt.value(None)))
+    return alt.layer(*layers).properties(width=620, height=330)

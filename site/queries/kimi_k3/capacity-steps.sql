@@ -2,7 +2,8 @@
 -- column platform: {label = "platform"}
 -- column context_tokens: {label = "context", unit = "tokens", format = "d"}
 -- column law: {label = "rule"}
--- column requests: {label = "requests", format = "d"}
+-- column requests: {label = "requests", format = "d", disputed = "disputed"}
+-- column disputed: {hide = true}
 -- column label: {hide = true}
 -- empty: the laws have not been derived
 -- A step ends where one more token needs another block: at whole numbers of blocks. The lanes follow from the derived limits.
@@ -18,14 +19,16 @@ WITH first AS (
 ), counted AS (
   SELECT seal, platform, context_tokens, lanes * ((pool_blocks - 1) // (context_tokens // block_tokens + pinned)) AS requests FROM steps
 ), edges AS (
-  SELECT *, row_number() OVER (PARTITION BY platform ORDER BY context_tokens) = 1 AS first_one,
+  SELECT *, row_number() OVER (PARTITION BY platform ORDER BY context_tokens) = 1 AS named,
          requests IS DISTINCT FROM lead(requests) OVER (PARTITION BY platform ORDER BY context_tokens) AS edge FROM counted
 ), series AS (
-  SELECT seal, platform, context_tokens, 'in whole blocks' AS law, requests, first_one FROM edges WHERE edge OR first_one
+  SELECT seal, platform, context_tokens, 'in whole blocks' AS law, requests, named, NULL AS disputed FROM edges WHERE edge OR named
   UNION ALL
   SELECT p.seal, p.platform, p.context_tokens, 'printed', p.n_max,
-         row_number() OVER (PARTITION BY p.platform ORDER BY p.context_tokens) = 1 FROM published_capacity_grid AS p
+         row_number() OVER (PARTITION BY p.platform ORDER BY p.context_tokens DESC) = 1,
+         contradicted(p.subject, concat('t2.k', CAST(p.context_tokens // 1000 AS BIGINT), '.n', regexp_extract(p.platform, '\d+')))
+  FROM published_capacity_grid AS p
 )
 SELECT seal, upper(platform) AS platform, CAST(context_tokens AS BIGINT) AS context_tokens, law, CAST(requests AS BIGINT) AS requests,
-       CASE WHEN first_one THEN upper(platform) || ', ' || law ELSE '' END AS label
+       CASE WHEN named THEN upper(platform) || ', ' || law ELSE '' END AS label, disputed
 FROM series WHERE requests > 0 ORDER BY platform, law, context_tokens

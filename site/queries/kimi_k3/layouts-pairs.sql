@@ -1,5 +1,6 @@
 -- title: Memory per GPU on MI300X, printed and predicted
--- column published: {label = "published", unit = "GiB", format = ".1f", seal = "printed_seal"}
+-- column published: {label = "published", unit = "GiB", format = ".1f", seal = "printed_seal", disputed = "disputed"}
+-- column disputed: {hide = true}
 -- column predicted: {label = "predicted", unit = "GiB", format = ".1f", seal = "our_seal"}
 -- column as_held: {label = "predicted, experts as held", unit = "GiB", format = ".1f", seal = "our_seal"}
 -- column difference: {label = "predicted minus published", unit = "GiB", format = ".1f", difference = true}
@@ -7,7 +8,8 @@
 -- Weights follow from the model's own shapes: independent. Heap and overhead are the publication's: same-law.
 SELECT [p.seal, b.seal] AS seal, p.seal AS printed_seal, b.seal AS our_seal, p.layout, u.quantity, u.published, u.predicted,
        u.as_held, CASE WHEN NOT u.by_formula THEN u.predicted - u.published END AS difference,
-       relation_of(CASE WHEN u.by_formula THEN 'formula' ELSE 'nothing' END, 'layouts', p.layout, u.cell) AS relation
+       relation_of(CASE WHEN u.by_formula THEN 'formula' ELSE 'nothing' END, 'layouts', p.layout, u.cell) AS relation,
+       CASE WHEN u.quantity = 'replicated part' THEN contradicted(p.subject, concat('t1.tp', p.tp, '.repl')) END AS disputed
 FROM published_capacity_layouts AS p
 JOIN memory_budget_layouts AS b ON b.platform = 'mi300x' AND b.tp = p.tp AND b.dp = p.dp,
 LATERAL (VALUES

@@ -1,4 +1,4 @@
--- title: The simulation's closest and farthest printed cell, among those it was not set to
+-- title: The simulation's closest and farthest printed cell, among those it was not fitted to
 -- column which: {label = "which"}
 -- column place: {label = "where"}
 -- column cell: {label = "cell"}

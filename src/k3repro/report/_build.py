@@ -36,6 +36,7 @@ from k3repro.report._queries import load_queries
 from k3repro.report._search import INDEX, index_of
 from k3repro.report._site import Site
 from k3repro.report._sources import Later, Queryable, Sources
+from k3repro.report._theme import THEME, theme_css, tokens_of
 from k3repro.report._withdrawn import check_withdrawn, withdrawn_items
 from k3repro.store import SIGNERS, Catalog, Store, commit_of
 
@@ -120,6 +121,9 @@ def make_tree(
         html[name] = KEPT.put("page", keys[name], mark_terms(_mkdocs.finish_html(text), terms))
     for name, text in html.items():
         _files.write_changed(staging / _mkdocs.html_name(name), text)
+    tokens = sorted({token for text in html.values() for token in tokens_of(text)})
+    style = KEPT.get("theme", [sources.identity, tokens], lambda: theme_css(frozenset(tokens)))
+    _files.write_changed(staging / THEME, style)
     _files.write_changed(staging / INDEX, index_of(staging))
     _files.move_into(beside, staging)
     return staging, shipped.seals
@@ -262,9 +266,8 @@ def _clean(staging: Path) -> None:
     """Take away what mkdocs writes for a server, and what depends on who builds."""
     for name in _mkdocs.UNWANTED:
         (staging / name).unlink(missing_ok=True)
-    for path in sorted(staging.rglob("*.map")):
-        path.unlink()
-    shutil.rmtree(staging / "search", ignore_errors=True)
+    for name in _mkdocs.UNWANTED_FOLDERS:
+        shutil.rmtree(staging / name, ignore_errors=True)
     for path in sorted(staging.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
 
@@ -307,7 +310,7 @@ def _shipped_sources(store: Store, sources: Sources, seals: set[str]) -> Sources
         sources,
         catalog=Later(lambda: Catalog.of([current[seal] for seal in sorted(ship)])),
         identity=sha256(canonical_json([sources.identity, sorted(ship)])),
-        _results={}, _artifacts=None, _made={}, _tiers={},
+        _results={}, _artifacts=None, _claims=None, _made={}, _tiers={},
     )  # fmt: skip
 
 

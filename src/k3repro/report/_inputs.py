@@ -24,6 +24,7 @@ _TOOLS = (
     "markdown",
     "duckdb",
     "jinja2",
+    "tinycss2",
 )
 
 

@@ -26,7 +26,7 @@ from k3repro.errors import GateFailed, InputError, MissingExtra
 from k3repro.report._dress import DARK, palette_css
 from k3repro.report._figures import theme
 from k3repro.report._kept import KEPT
-from k3repro.report._markup import canonical_json, script_json, sha256
+from k3repro.report._markup import canonical_json, sha256
 from k3repro.report._site import Site
 
 __all__ = [
@@ -46,18 +46,20 @@ _FRONT = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 
 _INLINE = re.compile(r"<script(?![^>]*\bsrc=)(?![^>]*application/json)[^>]*>(.*?)</script>", re.DOTALL)
 _GENERATOR = re.compile(r'\s*<meta name="generator"[^>]*>')
-_CONFIG = re.compile(r'(<script id="__config" type="application/json">)(.*?)(</script>)', re.DOTALL)
 _ASSETS = (
     "icon.svg",
     "k3-console.js",
     "k3-figures.js",
     "k3-search.js",
+    "k3-shell.js",
     "k3-sizing.js",
     "k3.css",
     "k3.js",
 )
 # What a build leaves that depends on the day, or needs a server.
 UNWANTED = ("sitemap.xml", "sitemap.xml.gz", "404.html", "objects.inv")
+# What the theme brings and no page loads: see `_theme` and `site/overrides/main.html`.
+UNWANTED_FOLDERS = ("assets/javascripts", "assets/stylesheets", "assets/images", "search")
 
 
 @cache
@@ -117,7 +119,7 @@ def configuration(
     config["theme"]["custom_dir"] = str(site.root / "overrides")
     config.setdefault("extra", {})["k3_heads"] = list(heads)
     config["extra_css"] = ["assets/k3/k3.css", "assets/k3/palette.css"]
-    config["extra_javascript"] = ["assets/k3/theme.js", "assets/k3/k3.js"]
+    config["extra_javascript"] = ["assets/k3/k3-shell.js", "assets/k3/theme.js", "assets/k3/k3.js"]
     text: str = yaml.safe_dump(config, sort_keys=True, allow_unicode=True)
     return text
 
@@ -237,18 +239,9 @@ def finish_html(html: str) -> str:
     """A page without its generator mark, with a content security policy that names its inline scripts by
     hash.
     """
-    html = _CONFIG.sub(_shorten_config, _GENERATOR.sub("", html))
+    html = _GENERATOR.sub("", html)
     policy = content_policy(html)
     return html.replace('<meta charset="utf-8">', f'<meta charset="utf-8">\n      {policy}', 1)
-
-
-def _shorten_config(match: re.Match[str]) -> str:
-    """The theme's configuration without search, which this site does not load."""
-    config = json.loads(match.group(2))
-    config.pop("search", None)
-    texts = config.get("translations", {})
-    config["translations"] = {key: text for key, text in texts.items() if not key.startswith("search.")}
-    return match.group(1) + script_json(config) + match.group(3)
 
 
 def content_policy(html: str) -> str:

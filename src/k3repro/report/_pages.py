@@ -217,7 +217,8 @@ class Page:
         cites = [self.sources.cite(row, seal, query) for row in rows]
         said = "".join(f"<div><dt>{name}</dt><dd>{item}</dd></div>" for name, item in says.items())
         return (
-            f'<div class="k3-finding"><h3>{title}</h3><dl>{said}</dl>{self._unique(drawn)}<p>{why}</p>'
+            f'<div class="k3-finding" id="{query}"><h3>{title}</h3><dl>{said}</dl>{self._unique(drawn)}'
+            f"<p>{why}</p>"
             f"<p>{citation_badges(self.sources, cites)} "
             f'<a href="{escape(self.base + link)}">{more}</a></p></div>'
         )

@@ -6,7 +6,6 @@ A script that nobody knows could change any number when the page is viewed, so a
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterator
 from functools import lru_cache
@@ -17,7 +16,6 @@ from typing import Any
 from k3repro.report._engine import engine_digests
 from k3repro.report._files import file_sha256
 from k3repro.report._finding import Finding, found
-from k3repro.report._grammar import Grammar
 from k3repro.report._markup import sha256
 from k3repro.report._mkdocs import content_policy, package_assets
 from k3repro.report._search import INDEX
@@ -44,9 +42,7 @@ _DATA_SCRIPTS = ("k3-console-data", "k3-spec")
 @lru_cache(maxsize=1)
 def _installed() -> frozenset[str]:
     """SHA-256 of every script and style that k3repro's site may hold."""
-    folder = Path(str(resources.files("material").joinpath("templates/assets")))
-    theme = {file_sha256(path) for path in folder.rglob("*") if path.is_file()}
-    return frozenset(theme | {sha256(data) for data in package_assets().values()} | engine_digests())
+    return frozenset({sha256(data) for data in package_assets().values()} | engine_digests())
 
 
 @lru_cache(maxsize=1)
@@ -84,18 +80,16 @@ def check_files(root: Path, made: Collection[str] = (INDEX,)) -> list[Finding]:
     return findings
 
 
-def check_page_scripts(name: str, root: Any, data: bytes, grammar: Grammar) -> Iterator[Finding]:
+def check_page_scripts(name: str, root: Any, data: bytes) -> Iterator[Finding]:
     """Findings about scripts inside a page, handlers, outside addresses and its content security policy."""
     for element in root.iter():
         if isinstance(element.tag, str):
-            yield from (
-                found(f"{name} <{element.tag}>", what, "script") for what in _element(element, grammar)
-            )
+            yield from (found(f"{name} <{element.tag}>", what, "script") for what in _element(element))
     if content_policy(data.decode("utf-8", "replace")).encode() not in data:
         yield found(name, "its content security policy does not name just its own scripts", "script")
 
 
-def _element(element: Any, grammar: Grammar) -> Iterator[str]:
+def _element(element: Any) -> Iterator[str]:
     for key, value in element.attrib.items():
         if key.startswith("on"):
             yield f"the handler {key}"
@@ -109,33 +103,16 @@ def _element(element: Any, grammar: Grammar) -> Iterator[str]:
         ):
             yield f"{value[:60]!r} is loaded from outside"
     if element.tag == "script" and not element.get("src"):
-        yield from _inline_script(element, grammar)
+        yield from _inline_script(element)
     if element.tag == "meta" and (element.get("http-equiv") or "").lower() == "refresh":
         yield "a page that leads elsewhere by itself"
 
 
-def _inline_script(element: Any, grammar: Grammar) -> Iterator[str]:
+def _inline_script(element: Any) -> Iterator[str]:
     text = element.text or ""
     if element.get("type") == "application/json":
         known = any(kind in (element.get("class") or "").split() for kind in _DATA_SCRIPTS)
-        if element.get("id") == "__config":
-            yield from _config(text, grammar)
-        elif not known:
+        if not known:
             yield "data that no check knows"
     elif not any(pattern.fullmatch(text) for pattern in _inline()):
         yield f"an inline script that is not the theme's: {text[:40]!r}"
-
-
-def _config(text: str, grammar: Grammar) -> Iterator[str]:
-    """The theme's configuration: its texts pass the gate, and it names no other script."""
-    try:
-        config = json.loads(text)
-        texts = [*config["translations"].values(), *config["features"], config["base"]]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        yield "the theme's configuration is malformed"
-        return
-    if set(config) - {"base", "features", "translations", "annotate", "tags", "version", "search"}:
-        yield "the theme's configuration has keys of its own"
-    yield from (
-        f"{token!r} in the theme's configuration" for item in texts for token in grammar.numbers(str(item))
-    )

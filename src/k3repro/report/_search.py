@@ -21,11 +21,11 @@ _HEADINGS = frozenset({"h1", "h2", "h3", "h4"})
 _PROSE = frozenset({"p", "li", "dt", "dd", "figcaption", "caption", "blockquote"})
 _LEFT_OUT = frozenset({"data", "output", "script", "svg", "pre", "code", "table", "form", "style", "ul"})
 _LONGEST = 700  # characters of prose a section gives
-PAGE, SECTION, TABLE, CLAIM, TERM = range(5)  # in what order equal matches stand
+PAGE, SECTION, TABLE, CLAIM, TERM, FINDING = range(6)
 
 
 def page_entries(name: str, root: Any) -> list[list[Any]]:
-    """`[kind, address, title, heading, prose]` of the page, its sections, tables, claims and terms."""
+    """`[kind, address, title, heading, prose]` of a page, its sections, findings, tables, claims, terms."""
     article = next(iter(root.xpath("//article")), None)
     if article is None:
         return []
@@ -36,9 +36,12 @@ def page_entries(name: str, root: Any) -> list[list[Any]]:
         if not isinstance(element.tag, str):
             continue
         if element.tag in _HEADINGS:
-            anchor = element.get("id")
+            holder = element.getparent()
+            is_card = holder.get("class") == "k3-finding"
+            anchor = (holder if is_card else element).get("id")
             if element.tag != "h1":
-                sections.append((SECTION, f"{name}#{anchor}" if anchor else name, _text(element), []))
+                kind = FINDING if is_card else SECTION
+                sections.append((kind, f"{name}#{anchor}" if anchor else name, _text(element), []))
         elif element.tag in _PROSE and not _is_chrome(element) and not _inside(element, article):
             sections[-1][3].append(_text(element))
     found = [

@@ -25,6 +25,10 @@ from k3repro.store import weakest
 __all__ = ["Citation", "Queryable", "Result", "Sources"]
 
 T = TypeVar("T")
+_CLAIMS = (
+    "SELECT subject, section, page, claim, same, printed, unit, verdict FROM claims_audit_claims"
+    " ORDER BY subject, claim"
+)
 _WORD = re.compile(r"\w+")
 _NO_VIEW = re.compile(r"Catalog Error: Table with name \S+ does not exist")
 # A level of confidence names a bound as p99 names a quantile.
@@ -146,6 +150,7 @@ class Sources:
     _asked: set[str] = field(default_factory=set)
     _results: dict[str, Result] = field(default_factory=dict)
     _artifacts: dict[str, dict[str, Any]] | None = None
+    _claims: list[dict[str, Any]] | None = None
     _made: dict[str, Any] = field(default_factory=dict)
     _tiers: dict[tuple[str, ...], tuple[str, str]] = field(default_factory=dict)
 
@@ -156,6 +161,16 @@ class Sources:
             rows = self._ask("SELECT * FROM artifacts ORDER BY seal")
             self._artifacts = {str(row["seal"]): _plain_row(row, "artifacts") for row in rows}
         return self._artifacts
+
+    @property
+    def claims(self) -> list[dict[str, Any]]:
+        """Every printing of every claim, with its verdict; none where no document was audited."""
+        if self._claims is None:
+            try:
+                self._claims = self.catalog.query(_CLAIMS)
+            except InputError:
+                self._claims = []
+        return self._claims
 
     def made(self, key: Any, make: Callable[[], Any]) -> Any:
         """What `make` gives, once for these rows: pages ask for it, and so does who checks the pages."""

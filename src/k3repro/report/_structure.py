@@ -22,8 +22,8 @@ _OF_ARTICLES = {
     "headerlink", "md-content__inner", "md-typeset", "md-button", "highlight", "admonition", "note",
     "warning", "tip",
 }  # fmt: skip
-_SCRIPTS = ("assets/javascripts/bundle.", "assets/k3/theme.js", "assets/k3/k3.js")
-_STYLES = ("assets/stylesheets/main.", "assets/stylesheets/palette.", "assets/k3/k3.css")
+_SCRIPTS = ("assets/k3/k3-shell.js", "assets/k3/theme.js", "assets/k3/k3.js")
+_STYLES = ("assets/k3/theme.css", "assets/k3/k3.css")
 
 
 def check_structure(name: str, root: Any, data: bytes) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from typing import Any, TypedDict, Unpack
 from urllib.parse import quote
 
 from k3repro.errors import InputError
+from k3repro.report._disputed import claim_against
 from k3repro.report._formats import MISSING, machine_value, with_unit
 from k3repro.report._markup import attributes, canonical_json, escape, sha256, slug
 from k3repro.report._queries import ColumnSpec
@@ -260,16 +261,16 @@ def _cell(
         "data-value": machine_value(value) if numeric else "",
         **own,
     }
-    return f"<td{attributes(pairs)}>{cell_content(spec, row, base)}</td>"
+    claim = claim_against(sources, spec, row, cited, f"column {spec.name}")
+    return f"<td{attributes(pairs)}>{cell_content(spec, row, base, claim)}</td>"
 
 
-def cell_content(spec: ColumnSpec, row: Mapping[str, Any], base: str) -> str:
+def cell_content(spec: ColumnSpec, row: Mapping[str, Any], base: str, claim: str) -> str:
     """What stands in a cell: text, code, digest, badge, folded JSON; inside a link where the row has one."""
     value = row[spec.name]
     path = row.get(spec.link) if spec.link else None
     inner = _content(spec, value)
     shown = f'<a href="{_address(base, path)}">{inner}</a>' if path and inner else inner
-    claim = row.get(spec.disputed) if spec.disputed else None
     mark = f' <a class="k3-disputed" href="{_address(base, claim)}">contradicted</a>' if claim else ""
     return shown + mark
 

@@ -121,7 +121,7 @@ def tree_cell(spec: ColumnSpec, row: Mapping[str, Any], base: str) -> str:
         return ""
     label = f'<span class="k3-label">{escape(spec.label)}</span> ' if spec.label else ""
     unit = f" {escape(spec.unit)}" if spec.unit else ""
-    content = cell_content(spec, row, base)
+    content = cell_content(spec, row, base, str(row.get(spec.disputed) or "") if spec.disputed else "")
     numeric = isinstance(value, int | float) and not isinstance(value, bool)
     pairs: dict[str, object] = {
         "data-column": spec.name,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from k3repro.errors import GateFailed, InputError
+from k3repro.report._disputed import claim_against
 from k3repro.report._formats import format_cell, machine_value, with_unit
 from k3repro.report._markup import attributes, canonical_json, escape, sha256, slug
 from k3repro.report._queries import ColumnSpec
@@ -55,7 +56,7 @@ def value_html(
     check_cell(spec, row, cited, place)
     chosen = format or spec.format
     text = with_unit(format_cell(row[column], chosen), spec.unit or unit)
-    claim = row.get(spec.disputed) if spec.disputed else None
+    claim = claim_against(sources, spec, row, cited, place)
     mark = ' <span class="k3-disputed">contradicted</span>' if claim else ""
     pairs: dict[str, object] = {
         "class": "k3-value",
@@ -67,7 +68,7 @@ def value_html(
         "data-format": format or "",
         "data-unit": spec.unit or unit or "",
         "data-relation": row.get("relation") or "",
-        "data-disputed": claim or "",
+        "data-disputed": claim,
         **cell_attributes(cited),
         "tabindex": "0",
     }

@@ -38,6 +38,7 @@ from k3repro.report._site import Template
 from k3repro.report._sources import Sources
 from k3repro.report._structure import check_structure, links_of, unreached
 from k3repro.report._templates import scan_templates
+from k3repro.report._theme import THEME, theme_css, tokens_of
 from k3repro.report._workers import Helper, halves, portable
 
 __all__ = ["Outcome", "check_page", "help_out", "verify_tree"]
@@ -60,6 +61,7 @@ class Outcome:
     links: dict[str, set[str]] = field(default_factory=dict)  # to other pages, by page
     behind: dict[str, str] = field(default_factory=dict)  # data files of pages, as they should be
     said: dict[str, Said] = field(default_factory=dict)  # by page
+    tokens: set[str] = field(default_factory=set)  # what the rules of a style sheet can meet
 
     @property
     def artifacts(self) -> int:
@@ -75,6 +77,7 @@ class Outcome:
         self.links |= other.links
         self.behind |= other.behind
         self.said |= other.said
+        self.tokens |= other.tokens
 
 
 def verify_tree(
@@ -102,16 +105,19 @@ def verify_tree(
     _check_pages(work, [path for path in paths if path.suffix == ".html"], outcome, used)
     for path in paths:
         name = path.relative_to(root).as_posix()
-        if path.suffix == ".css" and not _scripts.is_installed(name, path):
+        if path.suffix == ".css" and name != THEME and not _scripts.is_installed(name, path):
             printed = scan_css(path.read_text("utf-8", "replace"), grammar)
             outcome.findings += [
                 found(name, f"{token!r} in a style sheet", "css", _BIND) for token in printed
             ]
     outcome.findings += unreached(outcome.links)
-    made = {INDEX, *outcome.behind}
+    made = {INDEX, THEME, *outcome.behind}
     outcome.findings += _scripts.check_files(root, made)
     outcome.findings += _check_behind(root, outcome.behind)
     outcome.findings += _check_index(root, outcome.entries)
+    if not _same(root / THEME, theme_css(frozenset(outcome.tokens))):
+        what = "is not what the installed theme gives for these pages"
+        outcome.findings.append(found(THEME, what, "script", "Build the site again."))
     outcome.findings += _check_data(root, sources)
     outcome.findings += [
         found(f"sources/{name}", "no page quotes this source", "source", "Remove it.")
@@ -244,12 +250,13 @@ def check_page(
     page = _bound.PageCheck(name, root, sources, known, grammar)
     page.run()
     outcome.findings += page.findings
-    outcome.findings += _scripts.check_page_scripts(name, root, data, grammar)
+    outcome.findings += _scripts.check_page_scripts(name, root, data)
     outcome.findings += check_structure(name, root, data)
     outcome.findings += check_pairs(name, root)
     outcome.values += page.values
     outcome.entries[name] = page_entries(name, root)
     outcome.said[name] = said_on(root)
+    outcome.tokens |= tokens_of(data.decode("utf-8", "replace"))
     data_file = page.behind()
     if data_file:
         outcome.behind[behind_name(name)] = data_file

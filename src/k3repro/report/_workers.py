@@ -43,7 +43,7 @@ def portable(sources: Sources) -> Sources:
             sources.result(name)
         except K3Error as error:
             errors[query.sql] = error
-    _ = sources.artifacts
+    _ = sources.artifacts, sources.claims
     return dataclasses.replace(sources, catalog=Answers(errors), _made={})
 
 

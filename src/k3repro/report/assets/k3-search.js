@@ -7,10 +7,36 @@
     const [, digits, suffix] = /^([\d,]*\.?\d+)([kmg]?)$/i.exec(text) || [];
     return digits === undefined ? null : String(Number(digits.replaceAll(",", "")) * (TIMES[suffix.toLowerCase()] || 1));
   };
-  const words = (text) => (text.toLowerCase().normalize("NFKD").replace(/[\u0300-\u036f]/g, "").match(/\d[\d,]*(?:\.\d+)?[kmg]?(?![\p{L}\p{N}])|[\p{L}\p{N}]+/gu) || []).map((word) => number(word.replace(/,+$/, "")) || word);
-  const read = (rows) => rows.map(([kind, address, title, heading, prose]) => ({
-    kind, address, title, heading, prose, parts: [words(heading || title), words(title), words(prose)],
-  }));
+  const plain = (text) => text.toLowerCase().normalize("NFKD").replace(/[\u0300-\u036f]/g, "");
+  // Words with their places in the text.
+  const places = (text) => [...text.matchAll(/\d[\d,]*(?:\.\d+)?[kmg]?(?![\p{L}\p{N}])|[\p{L}\p{M}\p{N}]+/giu)].map((found) => {
+    const word = plain(found[0]).replace(/,+$/, "");
+    return { word: number(word) || word, at: found.index, end: found.index + found[0].length };
+  });
+  const words = (text) => places(text).map(({ word }) => word);
+  // What a question is made of, and no page is about.
+  const STOP = new Set("a an and are as at be been but by can could did do does for from get gets give had has have how i if in into is it its long many may me much my need needs of on one or our should so than that the their them there these they this those to us was we were what when where whether which who why will with would you your".split(" "));
+  const asked = (list) => { const left = list.filter((word) => !STOP.has(word)); return left.length ? left : list; };
+  // A longer word is also met by what it is made from: requests by request, serving by serve.
+  const stem = (word) => word.replace(/^(\p{L}{3,}?)(?:ings?|ed|es|s)$/u, "$1");
+
+  // Where each word stands: for every entry the most telling of heading, title and prose.
+  const HEADED = [1, .6, .3], LED = [1, .6, .5], LISTED = [.6, .5, .3];
+  const FIELDS = [LED, HEADED, LISTED, LISTED, HEADED, LED]; // page, section, table, claim, term, finding
+  const read = (rows) => {
+    const entries = rows.map(([kind, address, title, heading, prose]) => ({
+      kind, address, title, heading, prose, parts: [words(heading || title), words(title), words(prose)],
+    }));
+    const index = new Map();
+    for (const entry of entries) entry.parts.forEach((part, field) => {
+      for (const word of part) {
+        if (!index.has(word)) index.set(word, new Map());
+        const held = index.get(word);
+        if (!held.has(entry)) held.set(entry, FIELDS[entry.kind][field]);
+      }
+    });
+    return Object.assign(entries, { index });
+  };
   // Groups of names for one thing, from the glossary: a name, and what it is also called.
   const names = (entries) => entries.filter(({ kind }) => kind === 4).map(({ heading, prose }) => [heading, ...(/Also: (.*)\.$/.exec(prose) || ["", ""])[1].split("; ")].map(words).filter((name) => name.length));
   const within = (list, part) => list.findIndex((_, at) => part.every((word, index) => list[at + index] === word));
@@ -23,30 +49,78 @@
     }
     return found.slice(0, 12);
   };
-  const KIND = [6, 3, 1, 0, -4];
-  // All words must be found, numbers whole, others as beginnings; a heading counts most, then the title, then prose.
-  const score = (entry, wanted) => {
-    let total = 0;
-    for (const word of wanted) {
-      const fits = (item) => item === word || (!/^\d/.test(word) && item.startsWith(word));
-      const most = Math.max(...[9, 5, 2].map((weight, part) => (entry.parts[part].includes(word) ? weight + 1 : entry.parts[part].some(fits) ? weight : 0)));
-      if (!most) return 0;
-      total += most;
+  // Entries that hold a word, numbers whole, others as beginnings; and how rare the word is, from 0 to 1.
+  const lookUp = (entries, word) => {
+    const held = new Map(), begin = /^\d/.test(word) ? null : stem(word);
+    for (const [item, holders] of entries.index) {
+      const weight = item === word ? 1 : begin && item.startsWith(word) ? .85 : begin && begin !== word && item.startsWith(begin) ? .7 : 0;
+      if (weight) for (const [entry, field] of holders) held.set(entry, Math.max(held.get(entry) || 0, weight * field));
     }
-    const phrase = wanted.length > 1 && entry.parts.some((part) => within(part, wanted) >= 0) ? 6 : 0;
-    const aside = /^(?:claims\/[^/]+\/|notebooks\/)/.test(entry.address) ? 5 : /^(?:figures|tables)\//.test(entry.address) ? 2 : 0; // chapters stand above single claims, and above what is redrawn
-    return Math.max(.1, total / wanted.length + phrase + KIND[entry.kind] - aside);
+    return { word, held, rare: Math.log(1 + entries.length / (1 + held.size)) / Math.log(1 + entries.length) };
+  };
+  const KIND = [2.5, 1.2, .2, 0, -2, 3];
+  // Chapters stand above single claims, above what is redrawn, and above the study beside this one.
+  const ASIDE = [[/^claims\/(?!index|findings)|^notebooks\//, 2.6], [/^(?:figures|tables)\//, 1.2], [/^crossarch\//, 1]];
+  // Matched words weigh by their rarity, those that no page holds little; an answer holds much of what was asked, and all its numbers.
+  const answers = (entries, way, known) => {
+    const wanted = asked(way).map((word) => known.get(word) || known.set(word, lookUp(entries, word)).get(word));
+    const weigh = ({ word, held, rare }) => (/^\d/.test(word) ? 2 : held.size ? 1 : .4) * (.1 + rare);
+    const all = wanted.reduce((sum, item) => sum + weigh(item), 0), found = new Map();
+    for (const item of wanted) for (const [entry, weight] of item.held) {
+      const sum = found.get(entry) || { matched: 0, points: 0, numbers: 0 };
+      sum.matched += weigh(item) / all;
+      sum.points += weight * weigh(item) / all;
+      sum.numbers += /^\d/.test(item.word);
+      found.set(entry, sum);
+    }
+    const numbers = wanted.filter(({ word }) => /^\d/.test(word)).length;
+    const scores = new Map();
+    for (const [entry, sum] of found) {
+      if (sum.matched < .45 || sum.numbers < numbers) continue;
+      const phrase = way.length > 1 && entry.parts.some((part) => within(part, way) >= 0) ? 2 : 0;
+      const aside = ASIDE.find(([where]) => where.test(entry.address));
+      scores.set(entry, 4 * sum.points + (sum.matched > .999 ? 3 : 6 * (sum.matched - 1)) + phrase + KIND[entry.kind] - (aside ? aside[1] : 0));
+    }
+    return scores;
   };
   const search = (entries, groups, text) => {
     const wanted = words(text);
     if (!wanted.length) return [];
-    const asked = ways(wanted, groups);
-    const best = (entry) => Math.max(...asked.map((way, index) => { const points = score(entry, way); return points && points - (index ? 2.5 : 0); }));
+    const best = new Map(), known = new Map();
+    ways(wanted, groups).forEach((way, index) => {
+      for (const [entry, points] of answers(entries, way, known)) best.set(entry, Math.max(best.has(entry) ? best.get(entry) : -99, points - (index ? .8 : 0)));
+    });
     const seen = new Map();
     const few = ({ address }) => { const page = address.split("#")[0], count = (seen.get(page) || 0) + 1; seen.set(page, count); return count <= 3; };
-    return entries.map((entry) => [best(entry), entry]).filter(([points]) => points > 0).sort((a, b) => b[0] - a[0] || a[1].kind - b[1].kind).map(([, entry]) => entry).filter(few);
+    return [...best].sort((a, b) => b[1] - a[1] || a[0].kind - b[0].kind || (a[0].address < b[0].address ? -1 : 1)).map(([entry]) => entry).filter(few);
   };
-  globalThis.k3Find = Object.freeze({ read, names, search });
+  // The piece of the prose that holds most of what was asked, as [text, whether it was asked for].
+  const excerpt = (entries, entry, text, most = 24) => {
+    const wanted = asked(words(text)).map((word) => ({ word, begin: /^\d/.test(word) ? null : stem(word), rare: lookUp(entries, word).rare + .1 }));
+    const hit = (item) => wanted.find(({ word, begin }) => item.word === word || (begin && item.word.startsWith(begin)));
+    const list = places(entry.prose), hits = list.map(hit);
+    let start = 0, value = -1;
+    for (let at = 0; at < list.length; at += 1) {
+      const sum = [...new Set(hits.slice(at, at + most))].reduce((total, one) => total + (one ? one.rare : 0), 0);
+      if (sum > value + 1e-9) { value = sum; start = at; }
+    }
+    while (start > 0 && !hits[start]) start += 1;
+    start = Math.max(0, start - (start ? 4 : 0)); // a few words before it
+    const shown = list.slice(start, start + most);
+    if (!shown.length) return [];
+    const pieces = [];
+    let from = start ? shown[0].at : 0;
+    if (start) pieces.push(["… ", false]);
+    for (const [at, item] of shown.entries()) if (hits[start + at]) {
+      pieces.push([entry.prose.slice(from, item.at), false], [entry.prose.slice(item.at, item.end), true]);
+      from = item.end;
+    }
+    const whole = start + most >= list.length;
+    pieces.push([entry.prose.slice(from, whole ? undefined : shown.at(-1).end), false]);
+    if (!whole) pieces.push([" …", false]);
+    return pieces.filter(([piece]) => piece);
+  };
+  globalThis.k3Find = Object.freeze({ read, names, search, excerpt });
   if (typeof document === "undefined") return;
 
   const { make, load, here } = globalThis.k3;
@@ -74,29 +148,26 @@
     groups = names(entries);
     show();
   };
-  const snippet = (entry, wanted) => {
-    const low = entry.prose.toLowerCase(), at = wanted.map((word) => low.indexOf(word)).filter((index) => index >= 0).sort((a, b) => a - b)[0] || 0;
-    const start = Math.max(0, low.lastIndexOf(" ", Math.max(0, at - 40)) + 1);
-    return (start ? "… " : "") + entry.prose.slice(start, start + 130) + (entry.prose.length > start + 130 ? " …" : "");
-  };
   const show = () => {
-    const wanted = field.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
-    panel.hidden = !wanted.length;
+    const asking = field.value.trim();
+    panel.hidden = !asking;
     list.replaceChildren();
-    if (!wanted.length) { said.textContent = ""; return; }
+    if (!asking) { said.textContent = ""; return; }
     if (!entries) { said.textContent = "Loading the index"; return; }
     const found = search(entries, groups, field.value);
     said.textContent = found.length ? `${found.length} found` : "Nothing found";
     for (const entry of found.slice(0, 12)) {
       const link = make("a", null, { href: root + entry.address });
-      link.append(make("strong", entry.heading || entry.title), entry.heading ? make("span", entry.title) : "", make("small", snippet(entry, wanted)));
+      const piece = make("small");
+      piece.append(...excerpt(entries, entry, asking).map(([text, hit]) => (hit ? make("mark", text) : text)));
+      link.append(make("strong", entry.heading || entry.title), entry.heading ? make("span", entry.title) : "", piece);
       const item = make("li");
       item.append(link);
       list.append(item);
     }
   };
-  let asked = false;
-  const start = () => { if (!asked) { asked = true; load("../../search/index.js", prepare); } };
+  let started = false;
+  const start = () => { if (!started) { started = true; load("../../search/index.js", prepare); } };
   field.addEventListener("focus", start);
   field.addEventListener("input", () => { start(); show(); });
   form.addEventListener("submit", (event) => { event.preventDefault(); const first = list.querySelector("a"); if (first) first.click(); });

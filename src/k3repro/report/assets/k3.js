@@ -27,25 +27,32 @@
 
   const heads = (table) => [...table.tHead.rows].at(-1).cells;
 
+  // An element's text without the marks and labels in it.
+  const words = (element) => {
+    const copy = element.cloneNode(true);
+    for (const mark of copy.querySelectorAll(".k3-disputed, .k3-label")) mark.remove();
+    return copy.textContent.trim();
+  };
   // What the card shows: the element itself, or its cell, row and table.
   const facts = (element) => {
-    if (element.matches("data")) return { ...element.dataset, value: element.value, id: element.id };
+    if (element.matches("data")) return { ...element.dataset, value: element.value, shown: words(element), id: element.id };
     if (element.matches("output")) {
       const form = element.closest("form");
-      return { ...element.dataset, value: element.textContent, query: form.dataset.query, id: form.id, live: form.dataset.command || "" };
+      return { ...element.dataset, value: element.textContent, shown: element.textContent, query: form.dataset.query, id: form.id, live: form.dataset.command || "" };
     }
     if (element.matches(".k3-cell")) {
       const list = element.closest("[data-query]");
-      return { ...list.dataset, ...element.dataset, id: (element.closest("[id]") || {}).id };
+      return { ...list.dataset, ...element.dataset, shown: words(element), id: (element.closest("[id]") || {}).id };
     }
     const table = element.closest("table");
     const head = heads(table)[element.cellIndex];
     const unit = head.querySelector(".k3-unit");
     // Cell, row or body: the nearest that cites says all there is; nothing is inherited past it.
     const cited = [element, element.closest("tr"), element.closest("tbody")].find((item) => item.dataset.artifacts);
+    const measure = unit ? unit.textContent.replace(/[()]/g, "") : "";
     return {
       ...cited.dataset, ...element.dataset, query: table.dataset.query, column: head.dataset.column,
-      unit: unit ? unit.textContent.replace(/[()]/g, "") : "", about: head.title, id: (element.closest("[id]") || {}).id,
+      unit: measure, shown: [words(element), measure].filter(Boolean).join(" "), about: head.title, id: (element.closest("[id]") || {}).id,
     };
   };
 
@@ -92,7 +99,7 @@
     const shut = make("button", "×", { type: "button", className: "k3-close" });
     shut.setAttribute("aria-label", "Close");
     shut.addEventListener("click", () => { const back = owner; close(); if (back) back.focus({ preventScroll: true }); });
-    const full = make("p", `${fact.value}${fact.unit && !fact.value.endsWith(fact.unit) ? " " + fact.unit : ""}`, { className: "k3-full" });
+    const full = make("p", fact.shown, { className: "k3-full" });
     card.replaceChildren(shut, full, badge(fact.tier, fact.basis));
     if (fact.relation) {
       const mark = make("span", fact.relation, { className: "k3-relation" });
@@ -104,6 +111,7 @@
     card.append(make("p", fact.live !== undefined ? "Computed in this page from the laws below." : TIERS[fact.tier] || "", { className: "k3-dim" }));
     const list = make("dl");
     if (fact.about) row(list, "formula", fact.about);
+    if (fact.value && !fact.shown.replaceAll(",", "").includes(fact.value)) row(list, "in full", fact.value);
     if (fact.n) row(list, "sample", fact.n.replaceAll("=", " "));
     if (fact.disputed) row(list, "contradicted", make("a", "by the document's own numbers", { href: provenance.base + fact.disputed }));
     if (list.children.length) card.append(list);
@@ -114,8 +122,9 @@
       if (artifact.file) link.href = provenance.base + artifact.file;
       row(source, "artifact", link, " ", make("code", seal.slice(0, 12), { title: seal }));
       if (artifact.evidence) row(source, "evidence", artifact.evidence);
+      if (artifact.producer) row(source, "made by", make("code", artifact.producer));
       if (artifact.run_id) row(source, "run", make("code", artifact.run_id));
-      if (artifact.data) row(source, "digest", make("code", artifact.data.slice(0, 16), { title: artifact.data }));
+      if (artifact.data) row(source, "method", make("a", "parameters, inputs and file", { href: `${provenance.base}artifacts.html?q=${artifact.data.slice(0, 12)}` }));
     }
     if (seals.length > 4) row(source, "", `and ${seals.length - 4} more`);
     row(source, "query", make("code", `${fact.query}.${fact.column}`));
@@ -234,7 +243,9 @@
   // A link to a claim opens it.
   const unfold = () => {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    if (target && target.matches(".k3-block")) for (const fold of target.querySelectorAll("details")) fold.open = true;
+    if (!target) return;
+    if (target.matches(".k3-block")) for (const fold of target.querySelectorAll("details")) fold.open = true;
+    for (let fold = target.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
   };
   addEventListener("hashchange", unfold);
   unfold();
@@ -341,11 +352,11 @@
   };
 
   // What scrolls can be reached by key, under a name of its own.
-  const SCROLLS = ".k3-scroll, article pre > code";
+  const SCROLLS = ".k3-scroll, article pre > code, article table:not([class])";
   const scrolls = (box) => {
     const wide = box && (box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight);
     if (!box || wide === (box.tabIndex === 0)) return;
-    const kind = box.querySelector("table") ? "Table" : "Code", name = `${kind} ${[...document.querySelectorAll(SCROLLS)].indexOf(box) + 1}, scrolls`;
+    const kind = box.matches("code") ? "Code" : "Table", name = `${kind} ${[...document.querySelectorAll(SCROLLS)].indexOf(box) + 1}, scrolls`;
     if (wide) for (const [key, value] of [["tabindex", "0"], ["role", "region"], ["aria-label", name]]) box.setAttribute(key, value);
     else for (const key of ["tabindex", "role", "aria-label"]) box.removeAttribute(key);
   };
@@ -358,6 +369,8 @@
     Object.assign(links, { id: `${holder.id}-after`, tabIndex: -1 });
     holder.prepend(make("a", "Skip this table", { href: `#${links.id}`, className: "k3-skip" }));
   }
+  // Without a pointer that hovers, a term is explained when it is tapped.
+  if (matchMedia("(hover: none)").matches) for (const term of document.querySelectorAll("abbr[title]")) term.tabIndex = 0;
   allScroll();
   for (const when of ["load", "resize"]) addEventListener(when, allScroll);
 
