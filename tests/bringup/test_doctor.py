@@ -289,6 +289,17 @@ simulated = true
     assert "n3" in result.output and "checks on 4 nodes" in result.output
 
 
+@pytest.mark.parametrize(("value", "state"), [("@fabric.rails", "bad"), ("=@fabric.rails", "ok")])
+def test_a_device_whose_name_begins_like_a_rail_is_named(value: str, state: str) -> None:
+    loaded = replace(load_cluster("mi300x-cx7"), rails=("mlx5_0", "mlx5_1"))
+    recipe = load_recipe("kimi-k3-mi300x").with_overrides({"env.all.NCCL_IB_HCA": value})
+    names = ("mlx5_0", "mlx5_1", "mlx5_10")
+    facts = read_probe("pm", "==rails==\n" + "".join(f"{name}|4: ACTIVE|||\n" for name in names), 0, 0)
+    cells = judge_facts(facts, make_plan(recipe, loaded), {"pm": facts})
+    cell = next(cell for cell in cells if cell.check == "rails")
+    assert cell.state == state and ("mlx5_10 as well" in cell.seen) == (state == "bad")
+
+
 ADDRESSES = "==addresses==\nlo 127.0.0.1\neth0 192.0.2.11\neth0 192.0.2.99\n"
 
 

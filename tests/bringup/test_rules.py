@@ -237,6 +237,11 @@ def test_a_name_that_nobody_reads_is_told_with_the_nearest(key: str, near: str) 
     assert [near in what for what in found] == ([True] if near else []), found
 
 
+def test_rails_taken_by_their_whole_name_are_the_same_rails() -> None:
+    assert "rails" not in broken(plan({"env.all.NCCL_IB_HCA": "=@fabric.rails"}))
+    assert "rails" in broken(plan({"env.all.NCCL_IB_HCA": "=mlx5_0"}))
+
+
 def test_a_digest_for_enroot() -> None:
     fields = {"runtime": "pyxis", "digest": f"sha256:{'a' * 64}"}
     assert "enroot-digest" in broken(plan(cluster_fields=fields))

@@ -171,6 +171,12 @@ def _owners(facts: NodeFacts, plan: Plan) -> list[str]:
 def _rails(facts: NodeFacts, plan: Plan, _: Mapping[str, NodeFacts]) -> Judged:
     wrong = [f"{rail} {facts.rails.get(rail, 'absent')}" for rail in plan.cluster.rails
              if facts.rails.get(rail) != "ACTIVE"]  # fmt: skip
+    listed = tuple(plan.cluster.rails)
+    also = [name for name in facts.rails if name.startswith(listed) and name not in listed]
+    whole = plan.launches[0].variables.get("NCCL_IB_HCA", "").startswith("=")
+    if listed and also and not whole:
+        fix = 'NCCL matches beginnings of names: "env.all.NCCL_IB_HCA" = "=@fabric.rails".'
+        return BAD, f"NCCL takes {', '.join(also)} as well", fix
     if not wrong:
         return GOOD, f"{len(plan.cluster.rails)} ACTIVE", ""
     return (

@@ -206,7 +206,8 @@ def _rails(plan: Plan) -> Iterator[str]:
         yield f"{len(set(plan.cluster.rails))} rails for {plan.recipe.platform.gpus_per_node} GPUs"
     for launch in plan.launches:
         env = launch.variables
-        if env.get("MORI_RDMA_DEVICES") != env.get("NCCL_IB_HCA") or env.get("NCCL_IB_DISABLE") == "1":
+        nccl = env.get("NCCL_IB_HCA", "").removeprefix("=")  # "=" takes names whole, else they are prefixes
+        if env.get("MORI_RDMA_DEVICES") != nccl or env.get("NCCL_IB_DISABLE") == "1":
             yield f"{launch.role}: MoRI and NCCL disagree about the rails, or NCCL's are off"
 
 
