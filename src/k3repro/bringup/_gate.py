@@ -42,7 +42,10 @@ def gate_serve(plan: Plan, state: State, context: int | None = None, store: Stor
     record = seal_bring_up(store, state, serve_record(plan, state), plan.recipe.name)
     model = plan.launches[0].flag("--served-model-name")
     parameters: dict[str, Any] = {"context": context} if context else {}
-    artifact = run_probe("needle-gate", target=state.url, store=store, model=model, **parameters)
+    called = f"{model}@{plan.recipe.platform.name}/{state.cluster}"
+    artifact = run_probe(
+        "needle-gate", target=state.url, store=store, model=model, name_as=called, **parameters
+    )
     file = StateFile(state.cluster)
     state.facts |= {"bring_up": record.seal, "gate": artifact.seal}
     passed = bool(artifact.verdict["ok"])
