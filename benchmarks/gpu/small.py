@@ -35,7 +35,7 @@ PLAN: tuple[tuple[str, dict[str, Any]], ...] = (
     ("saturation", {"shape": ("200/8",), "users": (1, 16, 64)}),
     ("agentic", {"concurrency": 8, "warmup_s": 5.0, "window_s": 20.0}),
     ("self-consistency",
-     {"isl": 256, "osl": 32, "prompts": 8, "concurrency": (8, 32), "batch": "near-tie"}),
+     {"isl": 256, "osl": 32, "prompts": 32, "concurrency": (8, 32), "batch": "near-tie"}),
     ("niah-ladder",
      {"context": (200, 500, 1000, 2000), "sweep_context": (), "repeats": 5, "max_tokens": 24,
       "form": "primed"}),

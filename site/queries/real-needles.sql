@@ -13,6 +13,6 @@ SELECT n.seal, json_extract_string(a.serve, '$.models[0]') AS model,
        CAST(json_extract(a.parameters, '$.context') AS BIGINT) AS context, n.concurrency, count(*) AS n_requests,
        count(*) FILTER (n.outcome = 'hit') AS hits, count(*) FILTER (n.outcome IN ('leak', 'foreign')) AS leaks,
        a.verdict_ok AS passed, a.serves AS n_serves
-FROM needle_gate_needles AS n JOIN artifacts AS a ON a.seal = n.seal AND a.tier = 'measured'
+FROM needle_gate_needles AS n JOIN artifacts AS a ON a.seal = n.seal AND a.tier = 'measured' AND a.subject NOT LIKE '%@h200%'
 GROUP BY ALL
 ORDER BY model, form, context, n.seal, n.concurrency

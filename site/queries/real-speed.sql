@@ -12,6 +12,6 @@ SELECT r.seal, json_extract_string(a.serve, '$.models[0]') AS model,
        r.isl || ' / ' || r.osl AS shape, r.concurrency, r.n_requests, r.out_tokens_per_s AS tokens_per_s, r.in_flight_plateau AS plateau,
        CASE WHEN json_extract_string(a.verdict, '$.tainted') = 'true' THEN 'none: tainted' ELSE 'passed' END AS gate, a.serves AS n_serves
 FROM rung_rate AS r JOIN artifacts AS a ON a.seal = r.seal
-WHERE r.tier = 'measured'
+WHERE r.tier = 'measured' AND a.subject NOT LIKE '%@h200%'
   AND r.probe IN ('osl-sweep', 'envelope', 'latency', 'classes', 'saturation', 'slots', 'ablation', 'capacity-grid')
 ORDER BY model, path, r.probe, r.seal, r.concurrency, r.osl, r.isl

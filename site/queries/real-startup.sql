@@ -16,7 +16,7 @@ SELECT p.seal, l.seal AS seal_law, json_extract_string(a.serve, '$.models[0]') A
        l.block_tokens, p.tokens AS printed_tokens, l.predicted_tokens, p.concurrency AS printed_concurrency,
        l.predicted_concurrency, relation_by(false, false, false) AS relation, a.serves AS n_serves
 FROM engine_start_pools AS p
-JOIN artifacts AS a ON a.seal = p.seal AND a.tier = 'measured'
+JOIN artifacts AS a ON a.seal = p.seal AND a.tier = 'measured' AND a.subject NOT LIKE '%@h200%'
 JOIN artifacts AS d ON d.name = 'startup-law' AND list_contains(CAST(d.inputs AS VARCHAR[]), p.seal)
 JOIN startup_law_law AS l ON l.seal = d.seal AND l.pool = p.pool
 ORDER BY model, role, p.seal

@@ -14,12 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from k3repro.errors import MachineError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = ["Study", "entries", "load", "loaded", "package_folder", "producer_packages", "studies"]
 
@@ -38,6 +40,8 @@ class Study:
 @cache
 def entries(group: str) -> dict[str, EntryPoint]:
     """Entry points of a group by name, sorted; nothing is imported."""
+    from importlib.metadata import entry_points  # with it comes the parser of e-mail
+
     found = entry_points(group=group)
     return {entry.name: entry for entry in sorted(found, key=lambda entry: entry.name)}
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -320,3 +322,10 @@ def test_a_budget_that_would_not_start_prints_no_lines_and_says_what_would(tmp_p
     said = shown(*given, "--max-model-len", "500000")
     assert "the engine will print" not in said and "it would stop before printing" in said
     assert "fewest nodes that start: 2" in said
+
+
+def test_what_budget_imports_is_what_it_needs() -> None:
+    """The database, NumPy and TLS cost more to import than the budget to compute."""
+    command = "import sys, k3repro.cli.budget; print({'duckdb', 'numpy', 'ssl'} & sys.modules.keys())"
+    found = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True)
+    assert found.stdout == "set()\n"

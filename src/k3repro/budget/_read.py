@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from k3repro.budget._http import read_remote
 from k3repro.errors import InputError
 from k3repro.shards import INDEX, IndexCheck, ShardHeader, parse_index, read_header
 
@@ -20,6 +19,8 @@ def read_headers(source: str, *, progress: Callable[[str], None] | None = None) 
         TargetError: a server that cannot be reached or does not do range requests.
     """
     if source.startswith(("http://", "https://")):
+        from k3repro.budget._http import read_remote  # with it come http and ssl
+
         yield from read_remote(source, progress=progress)
         return
     path = Path(source)

@@ -6,7 +6,7 @@ from k3repro.capacity._caches import CacheLayer, cache_layers
 from k3repro.capacity._cost import MOST_SECONDS, cost
 from k3repro.capacity._discriminate import Rung, discriminating_rungs
 from k3repro.capacity._economics import cost_laws, floor_law, reserve, reserve_law
-from k3repro.capacity._engine import Engine, parse_version
+from k3repro.capacity._engine import Engine, engine_of, parse_version
 from k3repro.capacity._handoff import Handoff, handoff, handoff_law
 from k3repro.capacity._knee import KNEE_GAIN, Knee, find_knee, knee
 from k3repro.capacity._law import Law, law_of
@@ -49,6 +49,7 @@ __all__ = [
     "cost",
     "cost_laws",
     "discriminating_rungs",
+    "engine_of",
     "evaluate",
     "find_knee",
     "first_that_starts",

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from k3repro.errors import InputError
+from k3repro.spec import Layout
 
 Version = tuple[int, int, int]
 
@@ -222,3 +223,18 @@ def withheld_at_startup(version: Version) -> int:
 def prints_concurrency_tokens(version: Version) -> bool:
     """Whether "KV cache size" means concurrency x max_model_len (0.21 on), not blocks per group x block."""
     return version >= (0, 21, 0)
+
+
+def engine_of(layout: Layout, *, prefix_caching: bool | None = None) -> Engine:
+    """The engine a layout describes, with its own prefix caching unless told otherwise."""
+    return Engine(
+        version=parse_version(layout.engine_version),
+        tp=layout.tp,
+        pp=layout.pp,
+        dp=layout.dp,
+        dcp=layout.dcp,
+        kv_dtype=layout.kv_dtype,
+        prefix_caching=layout.prefix_caching if prefix_caching is None else prefix_caching,
+        block_size=layout.block_size,
+        in_flight_tokens=layout.max_num_batched_tokens or 2048,
+    )

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from k3repro.budget import Passes, format_named, passes_of
+from k3repro.capacity._engine import engine_of
 from k3repro.capacity._law import Law
 from k3repro.capacity._request import token_bytes
 from k3repro.capacity._tree import Tree
-from k3repro.capacity.derive import engine_of
 from k3repro.errors import InputError
 from k3repro.spec import Layout, Model, Platform
 

@@ -9,7 +9,7 @@ from typing import Annotated
 from k3repro.budget.sealed import specs_of
 from k3repro.capacity._blocks import block_law
 from k3repro.capacity._discriminate import discriminating_rungs
-from k3repro.capacity._engine import Engine, parse_version
+from k3repro.capacity._engine import Engine, engine_of
 from k3repro.capacity._nmax import n_max
 from k3repro.capacity._request import pool_law
 from k3repro.spec import Layout, Model
@@ -69,21 +69,6 @@ class CapacityRung(Row, table="rungs", key=("platform", "context_tokens")):
 
 
 SCHEMA = Schema((LawTerms.TABLE, NMaxRow.TABLE, CapacityRung.TABLE))
-
-
-def engine_of(layout: Layout, *, prefix_caching: bool | None = None) -> Engine:
-    """The engine a layout describes, with its own prefix caching unless told otherwise."""
-    return Engine(
-        version=parse_version(layout.engine_version),
-        tp=layout.tp,
-        pp=layout.pp,
-        dp=layout.dp,
-        dcp=layout.dcp,
-        kv_dtype=layout.kv_dtype,
-        prefix_caching=layout.prefix_caching if prefix_caching is None else prefix_caching,
-        block_size=layout.block_size,
-        in_flight_tokens=layout.max_num_batched_tokens or 2048,
-    )
 
 
 @derivation(name="capacity-law", schema=SCHEMA)

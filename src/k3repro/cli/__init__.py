@@ -8,7 +8,6 @@ import os
 import re
 import sys
 import warnings
-from importlib.metadata import requires
 from typing import Any
 
 import click
@@ -154,9 +153,11 @@ _DISTRIBUTIONS = {
 
 def _extra_of(module: str) -> str:
     """The extra of this package that a missing module belongs to; empty when none does."""
+    import importlib.metadata
+
     top = module.partition(".")[0]
     wanted = _DISTRIBUTIONS.get(top, top).lower()
-    for requirement in requires("k3repro") or ():
+    for requirement in importlib.metadata.requires("k3repro") or ():
         name, _, marker = requirement.partition(";")
         extra = re.search(r"extra == ['\"](\w+)['\"]", marker)
         if extra and re.match(r"[A-Za-z0-9._-]+", name.strip())[0].lower() == wanted:  # type: ignore[index]

@@ -13,8 +13,6 @@ from typing import Any
 import click
 from rich.console import Console
 
-from k3repro.store import csv_text
-
 __all__ = ["FORMS", "format_option", "print_rows", "printer", "table_lines"]
 
 FORMS = ("table", "csv", "json", "md")
@@ -39,6 +37,8 @@ def print_rows(rows: Sequence[Row], form: str = "table", *, empty: str = "no row
     if form == "json":
         click.echo(json.dumps(rows, indent=2, allow_nan=False, default=str))
     elif form == "csv":
+        from k3repro.store import csv_text  # with it comes the database
+
         click.echo(csv_text(rows[0], (row.values() for row in rows)) if rows else "", nl=False)
     elif not rows:
         click.echo(empty)

@@ -8,8 +8,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from k3repro.capacity import Engine, n_max, token_bytes
-from k3repro.capacity.derive import engine_of
+from k3repro.capacity import Engine, engine_of, n_max, token_bytes
 from k3repro.client import TwinAddress, parse_target, place_mark
 from k3repro.errors import UsageError
 from k3repro.probes.plan import Rung

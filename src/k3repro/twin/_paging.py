@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from k3repro.capacity import BlockLaw, Engine, block_law, state_bytes, token_bytes
-from k3repro.capacity.derive import engine_of
+from k3repro.capacity import BlockLaw, Engine, block_law, engine_of, state_bytes, token_bytes
 from k3repro.spec import Model, load_layout, load_model
 
 __all__ = ["Paging", "described", "paging_of"]

@@ -13,8 +13,7 @@ from typing import Annotated, Any
 
 from k3repro.budget import Weights, candidates, checkpoint_of_model, weights_of
 from k3repro.budget.sealed import Specs, specs_of
-from k3repro.capacity import Engine, block_law, state_bytes, token_bytes
-from k3repro.capacity.derive import engine_of
+from k3repro.capacity import Engine, block_law, engine_of, state_bytes, token_bytes
 from k3repro.errors import InputError
 from k3repro.relation import relation_of
 from k3repro.spec import Layout, Model, Platform

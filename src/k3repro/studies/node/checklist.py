@@ -14,8 +14,7 @@ from typing import Annotated, Any
 
 from k3repro.budget import passes_of, tensor_parallel_sizes
 from k3repro.budget.sealed import Specs, specs_of
-from k3repro.capacity import token_bytes
-from k3repro.capacity.derive import engine_of
+from k3repro.capacity import engine_of, token_bytes
 from k3repro.errors import InputError, K3Error
 from k3repro.spec import EngineRule, Layout, Model, Platform, model_facts, rules_for
 from k3repro.store import Artifact, Col, Column, Row, Rows, Schema, Store, Table, derivation
