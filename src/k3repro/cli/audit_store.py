@@ -93,7 +93,7 @@ def audit_artifacts(
 )  # fmt: skip
 @click.option(
     "--limit", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
-    help="When to end it, by the clock and the processor [default: 60; with --rebuild 600].",
+    help="When to end it, in time of two processors [default: 60; with --rebuild 600].",
 )  # fmt: skip
 @heads_option
 @signers_option
