@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -382,3 +383,15 @@ def test_too_much_is_not_read(built: Path, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("k3repro.report._audit._FILES", 10)
     (alone,) = audit_site(folder, alone=True).findings
     assert "files, and 10 are the most" in str(alone)
+
+
+def test_the_noted_digest_of_vega_is_that_of_the_bundle() -> None:
+    """An audit need not make the bundle of a version that was looked at; of any other it does."""
+    from importlib import metadata, resources
+
+    from k3repro.report._mkdocs import is_vega, vega_bundle
+
+    noted = json.loads(resources.files("k3repro.report").joinpath("assets/vega.json").read_text("utf-8"))
+    digest = hashlib.sha256(vega_bundle().encode()).hexdigest()
+    assert noted[metadata.version("vl-convert-python")] == digest and is_vega(digest)
+    assert not is_vega("0" * 64)

@@ -188,8 +188,9 @@ class Freshness:
 
     def _measured(self, stage: Stage) -> tuple[str, ...]:
         """Seals of a stage whose artifacts all exist and are measured: it never goes stale by itself."""
-        found = [self._find(item) for item in stage.seals]
-        kept = [artifact for artifact in found if artifact is not None and artifact.tier == "measured"]
+        measured = {artifact.seal for artifact in self.store.artifacts(tier="measured")}
+        found = [self._find(item) for item in stage.seals] if measured else []
+        kept = [artifact for artifact in found if artifact is not None and artifact.seal in measured]
         return (
             tuple(str(artifact.seal) for artifact in kept) if kept and len(kept) == len(stage.seals) else ()
         )

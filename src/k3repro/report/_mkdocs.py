@@ -35,12 +35,15 @@ __all__ = [
     "content_policy",
     "finish_html",
     "html_name",
+    "is_vega",
+    "own_assets",
     "package_assets",
     "page_keys",
     "run_mkdocs",
 ]
 
 T = TypeVar("T")
+VEGA = "assets/k3/vega.js"
 MANY_PAGES = 16  # from here on a second process pays for its start
 _FRONT = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 
@@ -73,8 +76,19 @@ def vega_bundle() -> str:
     return KEPT.get("vega", version, lambda: str(vl_convert.javascript_bundle()))  # type: ignore[call-arg]
 
 
+def is_vega(digest: str) -> bool:
+    """Whether a digest is that of the bundle, noted for this version or else of the one that is made now."""
+    noted = json.loads(resources.files("k3repro.report").joinpath("assets/vega.json").read_text("utf-8"))
+    return bool(noted.get(metadata.version("vl-convert-python")) == digest) or sha256(vega_bundle()) == digest
+
+
 def package_assets() -> dict[str, bytes | str]:
     """Scripts and styles that every page loads, by their path in the site."""
+    return {**own_assets(), VEGA: vega_bundle()}
+
+
+def own_assets() -> dict[str, bytes | str]:
+    """Those of them that are written here."""
     package = resources.files("k3repro.report").joinpath("assets")
     files: dict[str, bytes | str] = {
         f"assets/k3/{name}": package.joinpath(name).read_bytes() for name in _ASSETS
@@ -83,7 +97,6 @@ def package_assets() -> dict[str, bytes | str]:
         f"window.k3Theme={canonical_json(theme())};\nwindow.k3Dark={canonical_json(DARK)};\n"
     )
     files["assets/k3/palette.css"] = palette_css()
-    files["assets/k3/vega.js"] = vega_bundle()
     return files
 
 

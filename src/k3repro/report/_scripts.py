@@ -17,7 +17,7 @@ from k3repro.report._engine import engine_digests
 from k3repro.report._files import file_sha256
 from k3repro.report._finding import Finding, found
 from k3repro.report._markup import sha256
-from k3repro.report._mkdocs import content_policy, package_assets
+from k3repro.report._mkdocs import VEGA, content_policy, is_vega, own_assets
 from k3repro.report._search import INDEX
 
 __all__ = ["check_files", "check_page_scripts", "is_installed"]
@@ -41,8 +41,8 @@ _DATA_SCRIPTS = ("k3-console-data", "k3-spec")
 
 @lru_cache(maxsize=1)
 def _installed() -> frozenset[str]:
-    """SHA-256 of every script and style that k3repro's site may hold."""
-    return frozenset({sha256(data) for data in package_assets().values()} | engine_digests())
+    """SHA-256 of every script and style that k3repro's site may hold, but for the bundle of Vega."""
+    return frozenset({sha256(data) for data in own_assets().values()} | engine_digests())
 
 
 @lru_cache(maxsize=1)
@@ -56,7 +56,8 @@ def _inline() -> tuple[re.Pattern[str], ...]:
 
 def is_installed(name: str, path: Path) -> bool:
     """Whether a file has the bytes of a script or style of the installed packages."""
-    return file_sha256(path) in _installed()
+    digest = file_sha256(path)
+    return digest in _installed() or (name == VEGA and is_vega(digest))
 
 
 def check_files(root: Path, made: Collection[str] = (INDEX,)) -> list[Finding]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -51,11 +52,8 @@ class Ledger:
 
     def entries(self) -> dict[str, Entry]:
         """All readable entries by id, parents first, then older before newer."""
-        names = (
-            frozenset(path.stem for path in self.folder.glob("*.json"))
-            if self.folder.is_dir()
-            else frozenset()
-        )
+        found = os.listdir(self.folder) if self.folder.is_dir() else []  # noqa: PTH208
+        names = frozenset(name.removesuffix(".json") for name in found if name.endswith(".json"))
         if names != self._names:
             raw = {
                 name: self._raw[name] if name in self._raw else _load(self.folder / f"{name}.json")

@@ -40,6 +40,7 @@ class Store:
     def __init__(self, root: Path | str | None = None) -> None:
         self.root = Path(root) if root is not None else _default_root()
         self.ledger = Ledger(self.root / "ledger")
+        self._applied: tuple[object, State] = (None, State.of(()))
 
     def __repr__(self) -> str:
         return f"Store({str(self.root)!r})"
@@ -153,7 +154,10 @@ class Store:
 
     def state(self) -> State:
         """The ledger applied in order."""
-        return State.of(self.ledger.entries().values())
+        entries = self.ledger.entries()  # the same object while no entry came or went
+        if self._applied[0] is not entries:
+            self._applied = entries, State.of(entries.values())
+        return self._applied[1]
 
     def artifacts(
         self,
