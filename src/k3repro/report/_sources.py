@@ -167,7 +167,7 @@ class Sources:
         """Every printing of every claim, with its verdict; none where no document was audited."""
         if self._claims is None:
             try:
-                self._claims = self.catalog.query(_CLAIMS)
+                self._claims = self._ask(_CLAIMS)
             except InputError:
                 self._claims = []
         return self._claims
