@@ -38,6 +38,9 @@ class Hosts:
         nodes = "count = 4" if count else nodes
         keys = f'known_hosts = "{self.folder}/known_hosts"\nidentity = "{self.folder}/id"\n'
         ssh = f'[ssh]\nuser = "root"\n{keys}'
+        # Long enough for any load: a test whose failure is a wait running out brings its own.
+        usual = {"order.ready_s": 180, "order.register_s": 90, "order.answer_s": 120}
+        waits = "\n".join(f'"{key}" = {value}' for key, value in usual.items() if key not in extra)
         argv = f'["{engine}"]' if engine else f'["{self.k3repro}", "twin", "engine", "serve"]'
         text = f"""name = "{folder.name.replace("_", "-")}-{scheduler}"
 recipe = "kimi-k3-{platform}"
@@ -70,9 +73,7 @@ simulated = true
 "env.all.K3REPRO_TWIN_PING_S" = "1"
 "order.alive_s" = 1
 "order.poll_s" = 0.3
-"order.ready_s" = 60
-"order.register_s" = 30
-"order.answer_s" = 60
+{waits}
 "order.grace_s" = 10
 "order.drain_s" = 10
 {extra if "sysroot" not in extra else ""}
@@ -119,7 +120,7 @@ def until_it_ends(folder: Path, job: str) -> str:
 
 
 def _until(folder: Path, job: str, ready: Callable[[str], bool]) -> str:
-    end = time.monotonic() + 180
+    end = time.monotonic() + 400
     while True:
         said = output.read_text() if (output := folder / f"{job}.out").exists() else ""
         if ready(said):

@@ -94,18 +94,18 @@ def test_scripts_over_ssh_start_and_stop_a_serve(hosts: Hosts, clean: Path) -> N
     """`run-over-ssh.sh` until a token came, seen by `status`; a dead role ends it; `stop.sh` the rest."""
     file = str(hosts.cluster_file(clean, "ssh"))
     written = write(hosts, clean, file)
-    done = subprocess.run(["sh", written / "run-over-ssh.sh"], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(["sh", written / "run-over-ssh.sh"], capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stderr
     assert "serving at http://10.78.0.1:30000: one token came" in done.stdout
     said = k3(hosts, "status", "--cluster", file).stdout
     assert all(f"k3t{i}: serve manual:" in said for i in range(1, 5)) and "stop.sh" in said
     assert "serve manual:" in k3(hosts, "down", "--cluster", file).stdout
-    done = subprocess.run(["sh", written / "stop.sh"], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(["sh", written / "stop.sh"], capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stderr
     nothing_left(clean)
     broken = written / "20-decode_worker.sh"
     broken.write_text(broken.read_text().replace(" twin engine serve", " twin engine serve --no-such"))
-    done = subprocess.run(["sh", written / "run-over-ssh.sh"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["sh", written / "run-over-ssh.sh"], capture_output=True, text=True, timeout=400)
     assert done.returncode == 1 and "decode_worker has ended" in done.stderr and "--no-such" in done.stderr
     subprocess.run(["sh", written / "stop.sh"], check=True, capture_output=True, timeout=120)
     nothing_left(clean)

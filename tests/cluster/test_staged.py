@@ -23,39 +23,32 @@ from k3repro.bringup import State, launch_script, load_cluster, load_recipe, mak
 pytestmark = pytest.mark.cluster
 
 # What is staged, by an override of the recipe -> what the command has to say.
-STAGED: dict[str, tuple[str, str, str]] = {
+STAGED: dict[str, tuple[str, str]] = {
     "a lane without transfer configuration": (
-        '"transfer.roles" = ["prefill_master", "decode_master"]', "--unsafe",
+        '"transfer.roles" = ["prefill_master", "decode_master"]',
         "say nothing of a transfer connector"),
     "missing int4 configuration and wide batches": (
-        '"layout.max_num_batched_tokens" = 16384', "--unsafe", "codegen"),
+        '"layout.max_num_batched_tokens" = 16384', "codegen"),
     "a pool that does not hold one request": (
-        '"layout.kv_pool_bytes" = 1000000000', "--unsafe", "kv-too-small"),
+        '"layout.kv_pool_bytes" = 1000000000', "kv-too-small"),
     "a worker whose master never comes": (
         '"flags.worker.--data-parallel-address" = "10.78.0.99"\n"env.all.K3REPRO_TWIN_FRONT_END_S" = "3"',
-        "--unsafe", "front-end"),
+        "front-end"),
     "a router the engines do not ping": (
-        '"transfer.extra.proxy_ip" = "10.78.0.2"', "--unsafe", "the router knows 0 prefill"),
+        '"transfer.extra.proxy_ip" = "10.78.0.2"\n"order.register_s" = 8', "the router knows 0 prefill"),
     "engines that answer every request with an error": (
-        '"env.all.K3REPRO_TWIN_FAIL_REQUESTS" = "1"', "--unsafe", "no token through the router"),
+        '"env.all.K3REPRO_TWIN_FAIL_REQUESTS" = "1"', "no token through the router"),
     "pools that serve under two names": (
-        '"flags.decode.--served-model-name" = "other"', "--unsafe",
+        '"flags.decode.--served-model-name" = "other"',
         "no token through the router: failed_http: HTTP 404"),
     "an option the engine does not have": (
-        '"flags.all.--no-such-option" = "1"', "--unsafe", "died"),
+        '"flags.all.--no-such-option" = "1"', "died"),
 }  # fmt: skip
-
-
-def slow_down(text: str) -> str:
-    """The cluster file with short waits, for failures that are a wait running out."""
-    lines = [item for item in text.splitlines() if not item.startswith(('"order.register', '"order.answer'))]
-    return "\n".join([*lines, '"order.register_s" = 8', '"order.answer_s" = 15', ""])
 
 
 def staged(hosts: Hosts, clean: Path, said: str, **options: str) -> subprocess.CompletedProcess[str]:
     """`up` has to say it, and `down` leaves nothing."""
     file = hosts.cluster_file(clean, "ssh", **options)
-    file.write_text(slow_down(file.read_text()))
     done = k3(hosts, "up", "--cluster", str(file), "--no-gate", "--unsafe", check=False)
     k3(hosts, "down", "--cluster", str(file))
     nothing_left(clean)
@@ -66,7 +59,7 @@ def staged(hosts: Hosts, clean: Path, said: str, **options: str) -> subprocess.C
 
 @pytest.mark.parametrize("what", STAGED)
 def test_a_staged_failure_is_caught_by_name(hosts: Hosts, clean: Path, what: str) -> None:
-    override, _, said = STAGED[what]
+    override, said = STAGED[what]
     staged(hosts, clean, said, extra=override)
 
 

@@ -27,7 +27,7 @@ def chosen(what: str, node: Node) -> str:
 
 
 def _polls(plan: Plan, timing: str) -> int:
-    return max(1, int(plan.timing(timing) // max(plan.timing("poll_s"), 1)))
+    return max(1, int(plan.timing(timing) // max(plan.timing("poll_s"), 0.1)))
 
 
 def _wait_for_models(plan: Plan) -> list[str]:
