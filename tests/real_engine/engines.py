@@ -11,6 +11,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 import urllib.error
@@ -52,10 +53,9 @@ def engine_python() -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model to serve: its port, and what the block law must know of its launch."""
+    """A model to serve, and what the block law must know of its launch."""
 
     name: str
-    port: int
     max_model_len: int = 4096
     block_size: int | None = 128
     kernel_block: int | None = None
@@ -66,13 +66,19 @@ class Model:
 MODELS = {
     model.name: model
     for model in (
-        Model("qwen3", 18101),
-        Model("deepseek-v3", 18102, block_size=16, kernel_block=16),
-        Model("qwen3-next", 18103),
-        Model("smollm2-135m", 18104),
+        Model("qwen3"),
+        Model("deepseek-v3", block_size=16, kernel_block=16),
+        Model("qwen3-next"),
+        Model("smollm2-135m"),
     )
 }
-PREFILL_PORT, DECODE_PORT, ROUTER_PORT = 18121, 18122, 18120
+
+
+def free_port() -> int:
+    """A free TCP port: over one that is taken an engine hangs, and only its log says so."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 @dataclass(slots=True)
@@ -93,9 +99,11 @@ class Serve:
         return list(dict.fromkeys(found))
 
     def flags(self) -> list[str]:
-        """The launch flags, without Python, module and paths."""
+        """The launch flags, without Python, module, paths, host and port."""
         shown = [part for part in self.command if not part.startswith("/")]
-        return shown[shown.index("--served-model-name") :] if "--served-model-name" in shown else shown
+        shown = shown[shown.index("--served-model-name") :] if "--served-model-name" in shown else shown
+        where = shown.index("--host")
+        return shown[:where] + shown[where + 4 :]
 
 
 def build(names: Sequence[str], scratch: Path) -> Path:
@@ -114,11 +122,9 @@ def build(names: Sequence[str], scratch: Path) -> Path:
 
 
 @contextmanager
-def engine(
-    model: Model, scratch: Path, *, port: int | None = None, role: str = "", side_channel: int = 0
-) -> Iterator[Serve]:
+def engine(model: Model, scratch: Path, *, role: str = "") -> Iterator[Serve]:
     """One engine; `role` kv_producer or kv_consumer joins it to a pair over NIXL."""
-    port = port or model.port
+    port = free_port()
     folder = build([model.name], scratch) / model.name
     command = [
         str(engine_python()), "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder),
@@ -130,8 +136,8 @@ def engine(
     if role:
         transfer = {"kv_connector": "NixlConnector", "kv_role": role, "kv_buffer_device": "cpu"}
         command += ["--kv-transfer-config", json.dumps(transfer)]
-        environment |= {**_NIXL, "VLLM_NIXL_SIDE_CHANNEL_PORT": str(side_channel)}
-    log = scratch / f"{model.name}-{port}.log"
+        environment |= {**_NIXL, "VLLM_NIXL_SIDE_CHANNEL_PORT": str(free_port())}
+    log = scratch / f"{model.name}{role and f'-{role}'}.log"
     with _started(command, environment, log) as process:
         yield Serve(model, f"http://127.0.0.1:{port}", command, log, process)
 
@@ -148,10 +154,8 @@ def served(model: Model, scratch: Path) -> Iterator[Serve]:
 def pair(model: Model, scratch: Path) -> Iterator[tuple[Serve, Serve, Serve]]:
     """Prefill, decode, and the real vllm-router in front of them, which has answered a completion."""
     with ExitStack() as stack:
-        ports = (PREFILL_PORT, "kv_producer", 18601), (DECODE_PORT, "kv_consumer", 18602)
         prefill, decode = (
-            stack.enter_context(engine(model, scratch, port=port, role=role, side_channel=channel))
-            for port, role, channel in ports
+            stack.enter_context(engine(model, scratch, role=role)) for role in ("kv_producer", "kv_consumer")
         )
         for serve in (prefill, decode):
             wait(serve, READY_S, completion=False)
@@ -162,15 +166,15 @@ def pair(model: Model, scratch: Path) -> Iterator[tuple[Serve, Serve, Serve]]:
 
 @contextmanager
 def _router(prefill: Serve, decode: Serve, scratch: Path) -> Iterator[Serve]:
-    program = Path(str(engine_python())).parent / "vllm-router"
+    program, port = Path(str(engine_python())).parent / "vllm-router", free_port()
     command = [
-        str(program), "--host", "127.0.0.1", "--port", str(ROUTER_PORT), "--vllm-pd-disaggregation",
+        str(program), "--host", "127.0.0.1", "--port", str(port), "--vllm-pd-disaggregation",
         "--prefill", prefill.url, "--decode", decode.url, "--policy", "round_robin",
-        "--health-check-interval-secs", "5", "--prometheus-port", str(ROUTER_PORT + 9),
+        "--health-check-interval-secs", "5", "--prometheus-port", str(free_port()),
     ]  # fmt: skip
-    log = scratch / f"router-{ROUTER_PORT}.log"
+    log = scratch / "router.log"
     with _started(command, dict(os.environ), log) as process:
-        yield Serve(prefill.model, f"http://127.0.0.1:{ROUTER_PORT}", command, log, process)
+        yield Serve(prefill.model, f"http://127.0.0.1:{port}", command, log, process)
 
 
 @contextmanager
