@@ -379,4 +379,5 @@ def test_a_plan_shows_the_step_of_slurm_with_the_image_of_pyxis(tmp_path: Path) 
 def test_a_plan_invents_no_node_and_names_the_fabric_of_the_cluster(tmp_path: Path) -> None:
     said = shown(COUNTED.replace('"mlx5"', '"bnxt"'), tmp_path)
     assert said.startswith("Kimi-K3 on MI300X, Thor2 rails: cluster mi300x-cx7")
+    assert "for clients its port 30000" in said
     assert "prefill_master  DP ranks 0 to 3 on the third node that Slurm gives" in said

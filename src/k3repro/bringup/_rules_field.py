@@ -159,9 +159,7 @@ def _unknown(plan: Plan) -> Iterator[str]:
         plain = name.replace("--no-", "--", 1)
         near = nearest(plain, own[kind])
         if plain not in own[kind] and (near or kind == "flags" or plain.startswith("VLLM_")):
-            yield f"{section}.{name}" + (
-                f": did you mean {near}?" if near else f": not in {engine_of_names()}"
-            )
+            yield f"{section}.{name}" + (f", perhaps {near}" if near else f": not in {engine_of_names()}")
 
 
 @rule(

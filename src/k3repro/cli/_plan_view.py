@@ -72,7 +72,8 @@ def summary(made: Plan) -> Iterator[str]:
         first = 0 if launch.node.master else ranks
         place = _place(made, launch.node)
         yield f"  {number}. {launch.role:15} DP ranks {first} to {first + ranks - 1} on {place}"
-    yield f"  5. {'router':15} on {_place(made, made.router.node)}, for clients {made.router.url}"
+    url = f"its port {made.router.url.rpartition(':')[2]}" if cluster.unnamed else made.router.url
+    yield f"  5. {'router':15} on {_place(made, made.router.node)}, for clients {url}"
     yield (
         f"layout per pool: TP{layout.tp} x DP{layout.dp}, EP{layout.tp * layout.dp}; "
         f"{layout.max_num_seqs} slots a DP rank, requests up to {layout.max_model_len:,} tokens"
