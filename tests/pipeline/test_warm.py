@@ -55,7 +55,7 @@ def test_code_that_was_edited_is_imported_anew(monkeypatch: pytest.MonkeyPatch) 
         forked.append(1)
         return os.posix_spawn("/bin/true", ["true"], {})
 
-    monkeypatch.setattr(_warm, "_IMPORTED", ())
+    monkeypatch.setattr(_warm, "_import", lambda: None)
     monkeypatch.setattr(_warm.gc, "freeze", lambda: None)
     monkeypatch.setattr(_warm, "_stamps", lambda: next(stamps))
     monkeypatch.setattr(_warm.signal, "signal", lambda *_: None)

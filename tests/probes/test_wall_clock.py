@@ -76,6 +76,10 @@ def test_an_aborted_run_marks_the_serve_suspect_and_resumes_after_a_canary(
     assert "gate-1-con=4" in watch.sent and "gate-0-con=1" not in watch.sent
     rows = {row["wave"]: row for row in gate.rows("requests")}
     assert rows["gate-1-con=4"]["sent_ns"] > rows["gate-0-con=1"]["done_ns"]
+    for row in gate.rows("requests"):  # every moment moves with the resumed run's clock, whatever its column
+        moments = {name: row[name] for name in row if name.endswith("_ns") and row[name] is not None}
+        assert row["sent_ns"] <= row["first_token_ns"] <= row["first_answer_ns"] <= row["last_token_ns"], row
+        assert max(moments.values()) == row["done_ns"]
 
 
 def test_over_http_the_twin_is_still_simulated_and_prompts_carry_a_nonce(url: str, store: Store) -> None:

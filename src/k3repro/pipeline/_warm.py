@@ -29,11 +29,10 @@ from typing import IO, Any
 
 import k3repro
 from k3repro.quick_imports import no_iri_grammar
-from k3repro.store._code import read_all
+from k3repro.store import read_code
 
 __all__ = ["Forked", "fork_kernel", "main"]
 
-_IMPORTED = ("ipykernel.kernelapp", "ipykernel.ipkernel", "altair", "k3repro.probes", "k3repro.report.show")
 _LOOK_S = 0.05  # how soon the end of a worker ends its kernels
 _server: tuple[subprocess.Popen[bytes], socket.socket] | None = None
 _lock = Lock()
@@ -129,14 +128,19 @@ def _stop() -> None:
         _server = None
 
 
+def _import() -> None:
+    """What every notebook imports, and the code that its artifacts are hashed with."""
+    with no_iri_grammar():
+        import k3repro.probes
+        import k3repro.report.show  # noqa: F401
+    read_code()
+
+
 def main(control: socket.socket) -> None:
     """Import, then fork a kernel for every pair of descriptors, until the socket or the code says to end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     before = _stamps()
-    with no_iri_grammar():
-        for name in _IMPORTED:
-            importlib.import_module(name)
-    read_all()
+    _import()
     gc.freeze()
     minders: set[int] = set()
     while True:

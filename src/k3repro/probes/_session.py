@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from k3repro.client import Request, RequestRecord, SelfTest, advice
+from k3repro.client import REQUESTS_TABLE, Request, RequestRecord, SelfTest, advice
 from k3repro.errors import InvalidRun, TargetError
 from k3repro.probes import checks, wave_monitor
 from k3repro.probes.counting import counter_of
@@ -24,7 +24,8 @@ from k3repro.workload import Workload
 
 Build = Callable[[str, int], str]
 Wave = Callable[[Any, Callable[[RequestRecord], None]], Coroutine[Any, Any, list[RequestRecord]]]
-_TIMES = ("intended_ns", "sent_ns", "first_token_ns", "last_token_ns", "done_ns")
+# Columns in ns are moments since the run began: all of them move when a run is resumed.
+_TIMES = tuple(column.name for column in REQUESTS_TABLE.columns if column.unit == "ns")
 
 
 def plain_prompt(seed: str, words: int) -> str:

@@ -149,6 +149,12 @@ def _frames(site: Site, said: Mapping[str, Said]) -> Iterator[Finding]:
     config = yaml.safe_load((site.root / "mkdocs.yml").read_text("utf-8"))
     fixed = {*_strings(config), *_theme_says(), *_own_parts(site.root / "overrides")}
     titles = {page.headings[0] for page in said.values() if page.headings}
+    # runs of one notebook on several targets share its heading; menus tell them apart by the stage
+    titles |= {
+        f"{page.headings[0]}: {name.rsplit('/', 1)[-1].removesuffix('.html')}"
+        for name, page in said.items()
+        if page.headings and name.startswith("notebooks/")
+    }
     known = fixed | titles | {f"{title} - {config['site_name']}" for title in titles}
     known |= {f"{way}: {title}" for title in titles for way in ("Next", "Previous")}
     for name, page in said.items():

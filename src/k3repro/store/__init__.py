@@ -2,7 +2,7 @@
 
 from k3repro.store._artifact import Artifact
 from k3repro.store._catalog import Catalog
-from k3repro.store._code import code_closure, code_hash
+from k3repro.store._code import code_closure, code_hash, read_code
 from k3repro.store._derive import Rows, derivation
 from k3repro.store._environment import commit_of
 from k3repro.store._export import csv_text, export_artifact
@@ -63,6 +63,7 @@ __all__ = [
     "looks_secret",
     "open_untrusted",
     "open_untrusted_catalog",
+    "read_code",
     "read_signed",
     "reads_of",
     "recount_untrusted",

@@ -49,7 +49,7 @@ def code_closure(module: str) -> list[str]:
     return sorted(found)
 
 
-def read_all() -> None:
+def read_code() -> None:
     """Parse every module of k3repro, so that processes forked from this one need not."""
     root = Path(__file__).parents[1]
     for path in sorted(root.rglob("*.py")):
