@@ -23,6 +23,7 @@ from k3repro.report._glossary import load_glossary
 from k3repro.report._outline import Outline, Said, extensions, outline_of_template
 from k3repro.report._page_per_row import instances
 from k3repro.report._pages import Page, Shipped
+from k3repro.report._queries import parse_query
 from k3repro.report._site import Site, study_files
 from k3repro.report._sources import Sources
 
@@ -57,7 +58,7 @@ def unlike_shipped(
         )
         return
     for name in known:
-        if sources.queries[name].sql != ours[name].read_text("utf-8"):
+        if sources.queries[name].sql != parse_query(name, ours[name].read_text("utf-8")).sql:
             yield found(f"queries/{name}.sql", "is not the query that k3repro ships", "shipped", _FIX)
     for name in _LISTS:
         mine, theirs = (_text(root / name) for root in (folder / "gate", site.root))
