@@ -200,6 +200,14 @@ def test_other_models_are_bounds_from_above_and_never_yes() -> None:
     assert none.as_dict()["verdict"] == "no" and "fit" in none.why
 
 
+def test_a_node_takes_what_the_model_has_positions_for() -> None:
+    """The engine's default length is a launch setting, not a bound of the model."""
+    long = size_nodes("gpt-oss-120b", "h100", plan(100_000, 64, 1), [], most_nodes=1)
+    assert long.nodes == 1 and not long.why
+    beyond = size_nodes("gpt-oss-120b", "h100", plan(200_000, 64, 1), [], most_nodes=1)
+    assert beyond.nodes == 0 and "131,072 positions" in beyond.why
+
+
 def test_what_is_written_is_a_recipe_a_pipeline_and_a_notebook(tmp_path: Path) -> None:
     from k3repro.bringup import load_recipe
     from k3repro.pipeline import load_pipeline

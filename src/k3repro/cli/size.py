@@ -237,7 +237,8 @@ def _show(answers: list[Answer], goals: list[Goal], result: dict[str, Any]) -> N
         for reason in one.reasons:
             click.echo(f"  note: {reason}")
     if result["cheapest"] and len(answers) > 1:
-        click.echo(f"cheapest: {result['cheapest']}")
+        how = "cheapest" if all(one.price_per_node_hour for one in answers) else "surest, then fewest nodes"
+        click.echo(f"{how}: {result['cheapest']}")
 
 
 def _show_nodes(answers: Sequence[NodeAnswer]) -> None:

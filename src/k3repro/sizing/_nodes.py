@@ -70,7 +70,7 @@ def size_nodes(
             ):
                 continue
             try:
-                values = _simulate(_node(f"{spec.name}-1n/{name}", tp), plan, replicas, nodes)
+                values = _simulate(_node(f"{spec.name}-1n/{name}", tp, plan.workload.longest), plan, replicas, nodes)
             except K3Error as refused:
                 reason = refused.what
                 continue
@@ -80,18 +80,22 @@ def size_nodes(
     return NodeAnswer(name, spec.name, 0, 0, 0, {}, reason, error)
 
 
-def _node(name: str, tp: int) -> Platform:
+def _node(name: str, tp: int, longest: int) -> Platform:
+    """A node that takes requests of `longest` tokens, as far as the model has positions."""
     overrides = {"tp": str(tp), "jitter_ppm": "0"}
-    if load_model(name.partition("/")[2]).layers_of("kda"):  # served from this version on
+    model, preset = load_model(name.partition("/")[2]), platform(name)
+    if model.layers_of("kda"):  # served from this version on
         overrides |= {"engine": "0.27.0", "prefix_caching": "0"}
-    return platform(name).with_overrides(overrides)
+    if longest > (most := model.max_positions or longest):
+        raise UsageError(f"{longest:,} tokens are more than the {most:,} positions of {model.name}")
+    if longest > preset.max_model_len:
+        overrides["max_model_len"] = str(longest)
+    return preset.with_overrides(overrides)
 
 
 def _simulate(node: Platform, plan: Plan, replicas: int, nodes: int) -> dict[str, float]:
     """One replica with its share of the load; replicas do not interact."""
     share = _share(plan, replicas)
-    if plan.workload.longest > node.max_model_len:
-        raise UsageError(f"{plan.workload.longest:,} tokens are more than {node.max_model_len:,}")
     done = play(core_of(node, 0), share.sessions, users=share.users, think_s=share.think_s)
     if not done:
         raise UsageError("not one request fits the KV pool")
