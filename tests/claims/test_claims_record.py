@@ -130,7 +130,7 @@ def _measured_on(store, subject):
 
 
 def test_only_measurements_that_a_binding_cites_are_inputs(store):
-    mine, other = _measured_on(store, "mi325x"), _measured_on(store, "http://127.0.0.1:18101")
+    mine, other = _measured_on(store, "mi325x"), _measured_on(store, "vllm-0.32.0/tiny@cpu")
     assert (mine.tier, other.tier) == ("measured", "measured")
     query = "SELECT wall_s AS value, tier, seal FROM thing_rows WHERE subject = 'mi325x'"
     wrong = SimpleNamespace(artifact="thing", query="SELECT nonsense FROM thing_rows")

@@ -19,20 +19,21 @@ from k3repro.serve.lines import parse_kv_lines
 from k3repro.spec import load_model
 
 HYBRID, CACHED = {"prefix_caching": False}, {"prefix_caching": True}
+WIDE = {"ssm_dtype": "float32"}  # what vLLM chose on the processor that printed the lines of Qwen3-Next
 LINES: list[tuple[str, dict[str, Any], str]] = [
     (
         "qwen3-next",
-        HYBRID,
+        HYBRID | WIDE,
         "CPU KV cache size: 1,525,201 tokens, Maximum concurrency for 2,048 tokens per request: 744.73x",
     ),
     (
         "qwen3-next",
-        CACHED,
+        CACHED | WIDE,
         "CPU KV cache size: 1,198,372 tokens, Maximum concurrency for 2,048 tokens per request: 585.14x",
     ),
     (
         "qwen3-next",
-        HYBRID,
+        HYBRID | WIDE,
         "CPU KV cache size: 1,766,022 tokens, Maximum concurrency for 4,096 tokens per request: 431.16x",
     ),
     (

@@ -145,7 +145,7 @@ ASKED = {
     "10.28": "index.html#finding-int4",
     "1M context": "capacity.html",
     "tokens per second": "envelope.html",
-    "KV pool": "capacity.html",
+    "KV pool": "budget.html#pools",
     "TTFT": "latency.html",
     "glossary": "about/glossary.html",
     "buy": "index.html",

@@ -33,7 +33,9 @@ def test_views_start_with_provenance(store: Store) -> None:
     sweep = seal_sweep(store)
     store.derive(mean_wall, [sweep])
     with store.catalog() as catalog:
-        assert sorted({*catalog.tables()} - VIEWS) == ["artifacts", "mean_wall_law", "osl_sweep_requests"]
+        assert sorted({*catalog.tables()} - VIEWS) == [
+            "ancestry", "artifacts", "mean_wall_law", "osl_sweep_requests",
+        ]  # fmt: skip
         rows = catalog.query(ALL)
         assert list(rows[0])[:5] == FIRST and rows[0]["seal"] == sweep.seal and rows[0]["tier"] == "simulated"
         assert [row["request_id"] for row in rows] == [row["request_id"] for row in sweep.rows("requests")]
@@ -66,7 +68,9 @@ def test_only_current_artifacts_show(store: Store) -> None:
         assert {row["seal"] for row in catalog.query(ALL)} == {newer.seal}
     store.retract(newer.seal, "wrong")
     with store.catalog() as catalog:
-        assert {*catalog.tables()} - VIEWS == {"artifacts"} and catalog.query("SELECT * FROM artifacts") == []
+        assert {*catalog.tables()} - VIEWS == {"ancestry", "artifacts"} and catalog.query(
+            "SELECT * FROM artifacts"
+        ) == []
 
 
 def test_history_does_not_change_the_answers(store: Store, tmp_path: Path) -> None:

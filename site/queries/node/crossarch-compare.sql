@@ -1,10 +1,12 @@
 -- title: What both publications print about MI325X
 -- column topic: {label = "about"}
 -- column cluster: {label = "the Kimi-K3 publication", seal = "seal_cluster"}
--- column node: {label = "the study of a node", seal = "seal_node"}
+-- column node: {label = "the study of a node", seal = "seal_node", disputed = "disputed"}
+-- column disputed: {hide = true}
 -- column alike: {label = "do they speak of the same thing?"}
 -- column position: {hide = true}
-SELECT seal_cluster, seal_node, [seal_cluster, seal_node] AS seal, topic, cluster, node, alike, position FROM (
+SELECT seal_cluster, seal_node, [seal_cluster, seal_node] AS seal, topic, cluster, node, alike, position,
+  CASE WHEN topic = 'highest printed rate' THEN contradicted('mi325x-crossarch', 'peak.llama') END AS disputed FROM (
   SELECT h.seal AS seal_cluster, f.seal AS seal_node, 'memory of a GPU' AS topic, h.mi325x AS cluster,
     f.value_printed || ' ' || f.unit AS node, 'yes: the same part' AS alike, h.position AS position
   FROM published_configuration_hardware h, published_figures_figures f

@@ -70,7 +70,9 @@ def size_nodes(
             ):
                 continue
             try:
-                values = _simulate(_node(f"{spec.name}-1n/{name}", tp, plan.workload.longest), plan, replicas, nodes)
+                values = _simulate(
+                    _node(f"{spec.name}-1n/{name}", tp, plan.workload.longest), plan, replicas, nodes
+                )
             except K3Error as refused:
                 reason = refused.what
                 continue
