@@ -74,7 +74,8 @@ def named(launch: Launch) -> str:
 
 def record(serve: Serve | Seat) -> dict[str, Any]:
     """The launch as its serve record keeps it."""
-    return serve.launch.as_dict() | {"flags": [*serve.flags], "ready_s": round(serve.ready_s, 1), **MACHINE}
+    told = {"flags": [*serve.flags], "ready_s": round(serve.ready_s, 1), "device": serve.device}
+    return serve.launch.as_dict() | told | MACHINE
 
 
 def probe(serve: Serve | Seat, name: str, **shape: Any) -> Artifact | None:
@@ -164,8 +165,8 @@ def warm(serves: Sequence[Serve], words: int = 300) -> list[Serve]:
 
 
 def up(names: Sequence[str], port: int) -> Any:
-    """Engines of these launches on ports from `port`."""
-    return started([(LAUNCHES[name], port + index, "") for index, name in enumerate(names)])
+    """Engines of these launches on ports from `port`, all on the first GPU."""
+    return started([(LAUNCHES[name], port + index, "", 0) for index, name in enumerate(names)])
 
 
 def memory() -> None:
@@ -339,13 +340,18 @@ def batch_caching() -> None:
     starts(["start-bf16-caching", "start-40e9-caching"], 8180)
 
 
-def pairs(names: Sequence[str], port: int) -> None:
-    """A prefill and a decode engine of each launch."""
+def batch_hand_two() -> None:
+    """Pairs whose decode engine has a GPU of its own: two GPUs of one host."""
+    pairs(["hand-tp2", "hand-tp2-bf16"], 8260, decode_on=1)
+
+
+def pairs(names: Sequence[str], port: int, decode_on: int = 0) -> None:
+    """A prefill and a decode engine of each launch; the decode engine's GPU is `decode_on`."""
     wanted = []
     for index, name in enumerate(names):
         wanted += [
-            (LAUNCHES[name], port + 2 * index, "kv_producer"),
-            (LAUNCHES[name], port + 2 * index + 1, "kv_consumer"),
+            (LAUNCHES[name], port + 2 * index, "kv_producer", 0),
+            (LAUNCHES[name], port + 2 * index + 1, "kv_consumer", decode_on),
         ]
     with started(wanted) as serves:
         memory()

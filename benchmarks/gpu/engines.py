@@ -54,6 +54,7 @@ class Seat:
     url: str
     flags: tuple[str, ...]
     ready_s: float
+    device: int
 
 
 @dataclass(slots=True)
@@ -67,12 +68,13 @@ class Serve:
     flags: list[str]
     began: float
     folder: Path
+    device: int
     ready_s: float = 0.0
 
     @property
     def seat(self) -> Seat:
         """What another process needs."""
-        return Seat(self.launch, self.url, tuple(self.flags), self.ready_s)
+        return Seat(self.launch, self.url, tuple(self.flags), self.ready_s, self.device)
 
     def config(self) -> dict[str, Any]:
         """The model's configuration as the engine read it."""
@@ -93,15 +95,15 @@ class Serve:
 
 
 @contextmanager
-def started(wanted: Sequence[tuple[Launch, int, str]]) -> Iterator[list[Serve]]:
-    """Engines of (launch, port, connector role), all started at once; those that died are left out."""
+def started(wanted: Sequence[tuple[Launch, int, str, int]]) -> Iterator[list[Serve]]:
+    """Engines of (launch, port, connector role, GPU), all started at once; those that died are left out."""
     with ExitStack() as stack:
         serves = [stack.enter_context(_engine(*one)) for one in wanted]
         yield _ready(serves)
 
 
 @contextmanager
-def _engine(launch: Launch, port: int, role: str) -> Iterator[Serve]:
+def _engine(launch: Launch, port: int, role: str, device: int) -> Iterator[Serve]:
     folder = Path(GIVEN) if GIVEN else write_model(SCRATCH / "models" / launch.name, launch)
     flags = json.loads(os.environ.get("K3GPU_FLAGS", "null")) or launch.flags(role)
     python = sys.executable if SITE else os.environ["K3REPRO_ENGINE_PYTHON"]
@@ -110,6 +112,8 @@ def _engine(launch: Launch, port: int, role: str) -> Iterator[Serve]:
         MODEL, "--host", "127.0.0.1", "--port", str(port), *flags,
     ]  # fmt: skip
     environment = {**os.environ, **_QUIET, "PYTHONPATH": SITE, "K3_SPLITS": str(launch.splits or "")}
+    if device:  # its own GPU first; the other stays visible, because a peer's memory is mapped through it
+        environment["CUDA_VISIBLE_DEVICES"] = f"{device},0"
     if role:
         environment |= {**_PAIR, "VLLM_NIXL_SIDE_CHANNEL_PORT": str(port + 1000)}
     log = SCRATCH / "logs" / f"{launch.name}-{port}.log"
@@ -119,7 +123,7 @@ def _engine(launch: Launch, port: int, role: str) -> Iterator[Serve]:
             command, stdout=sink, stderr=subprocess.STDOUT, env=environment, start_new_session=True,
             cwd=log.parent,
         )  # fmt: skip
-    serve = Serve(launch, f"http://127.0.0.1:{port}", log, process, flags, time.monotonic(), folder)
+    serve = Serve(launch, f"http://127.0.0.1:{port}", log, process, flags, time.monotonic(), folder, device)
     try:
         yield serve
     finally:

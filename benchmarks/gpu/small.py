@@ -81,7 +81,7 @@ def run(until_s: float) -> None:
     began, passed = time.monotonic(), False
     subject = f"{NAME}@{batch.HARDWARE}"
     launch = replace(batch.LAUNCHES["start-block-16"], name=NAME)
-    with engines.started([(launch, 8300, "")]) as serves:
+    with engines.started([(launch, 8300, "", 0)]) as serves:
         for serve in batch.warm(serves):
             record = {
                 "flags": FLAGS, "pool_bytes": POOL_BYTES, "prefix_caching": False, "block_size": 16,

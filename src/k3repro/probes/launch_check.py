@@ -50,6 +50,7 @@ class CheckedHandoff(Row, table="handoffs", key=("launch", "serve", "rung")):
     launch: str
     serve: str
     rung: str
+    gpus: Annotated[int, Col(doc="2: the decode engine had a GPU of its own")]
     prompt_tokens: Annotated[int | None, Col("tokens")]
     predicted_bytes: Annotated[int | None, Col("bytes", "NULL: this length was not predicted")]
     bytes: Annotated[int | None, Col("bytes", "as the connector counts them")]
@@ -137,12 +138,14 @@ def _same(seen: int | None, expected: int) -> bool | None:
 
 
 def _handoffs(predictions: Artifact, run: Artifact, launch: str) -> Iterator[CheckedHandoff]:
+    """An engine whose record names no device uses the first GPU, where every prefill engine is."""
+    gpus = 2 if (run.serve.get("launch") or {}).get("device") else 1
     for row in run.rows("transfers"):
         law = _predicted(predictions, "handoffs", launch=launch, prompt_tokens=row["prompt_tokens"])
         predicted = law["bytes"] if law else None
         known = predicted is not None and row["bytes"] is not None
         yield CheckedHandoff(
-            launch=launch, serve=serve_of(run), rung=row["rung"],
+            launch=launch, serve=serve_of(run), rung=row["rung"], gpus=gpus,
             prompt_tokens=row["prompt_tokens"], predicted_bytes=predicted, bytes=row["bytes"],
             descriptors=row["descriptors"],
             error=row["bytes"] / predicted - 1 if known else None,
