@@ -37,11 +37,11 @@ def test_up_again_status_and_down(hosts: Hosts, clean: Path, scheduler: str) -> 
     took = time.monotonic() - begun
     state = json.loads(done.stdout)
     phases = list(dict.fromkeys(event["phase"] for event in state["timeline"]))
-    order = ["workers", "masters", "models", "router", "token", "canary", "lanes", "facts", "answering"]
+    order = ["workers", "masters", "models", "router", "token", "canary", "ranks", "facts", "answering"]
     assert [phase for phase in phases if phase in order] == order
     assert "--moriio-dp-size 8: left out" in done.stderr
-    lanes = state["facts"]["startup"]["lanes"]
-    assert len(lanes) == 16 and all(lane["agrees"] for lane in lanes)
+    ranks = state["facts"]["startup"]["ranks"]
+    assert len(ranks) == 16 and all(rank["agrees"] for rank in ranks)
     again = k3(hosts, "up", "--cluster", file, "--no-gate")
     assert f"already up: serve {state['serve']}" in again.stderr
     status = json.loads(k3(hosts, "status", "--cluster", file, "--json").stdout)

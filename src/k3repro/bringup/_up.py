@@ -323,12 +323,12 @@ class BringUp:
                 line for line in await canary(url, model, min(4, ranks - start), timeout_s=limit) if line
             ]
         if wrong:
-            await self._look("lanes")
+            await self._look("ranks")
             raise FindingError(
                 f"{len(wrong)} of {ranks} requests over all DP ranks failed ({wrong[0]})", where=url,
                 fix="A DP rank cannot receive: see rules transfer-config-on-every-role and peer-hosts.",
             )  # fmt: skip
-        self.note("lanes", f"{ranks} requests over all DP ranks answer")
+        self.note("ranks", f"{ranks} requests over all DP ranks answer")
 
 
 def first_errors(statuses: Iterable[RoleStatus]) -> list[tuple[str, str, int, str, str]]:
