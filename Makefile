@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make report      run pipelines/$(PIPELINE).toml against the twin, build the site, verify it (PIPELINE=short is quicker)"
 	@echo "make test        run the tests; ends with what was not run (K3_REQUIRE=browser makes absence a failure)"
-	@echo "make test-nightly run every case of what the tests sample: seeds, platforms, views of every page"
+	@echo "make test-nightly run every case of what the tests sample: seeds, platforms, views of every page, 400 examples"
 	@echo "make test-real   run the tests that need a real router and real clients (K3_REAL=FOLDERS adds their bin folders)"
 	@echo "make test-cluster bring four hosts up here (namespaces, sshd, Slurm from Debian packages; root) and run their tests"
 	@echo "make test-engine run the tests that need a real vLLM on CPU (Linux x86-64, 3 GB of wheels, CPU build of torch)"
@@ -42,7 +42,7 @@ test: $(VENV)/.test $(if $(findstring browser,$(K3_REQUIRE)),$(VENV)/.browser)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 test-nightly: $(VENV)/.test $(if $(findstring browser,$(K3_REQUIRE)),$(VENV)/.browser)
-	@K3_NIGHTLY=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m nightly $(PYTEST_ARGS)
+	@K3_NIGHTLY=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "nightly or hypothesis" $(PYTEST_ARGS)
 
 # The router is installed apart, because its dependencies are none of ours; so are aiperf, guidellm and vLLM.
 K3_REAL ?=

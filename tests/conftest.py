@@ -1,4 +1,4 @@
-"""Shared by all tests: the NOT RUN table, and hypothesis settled on one profile."""
+"""Shared by all tests: the NOT RUN table, and how many examples hypothesis tries."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ pytest_plugins = ["not_run"]
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples everywhere, and no deadline: two shared cores are slow at random.
-settings.register_profile("k3", derandomize=True, deadline=None, database=None)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "k3"))
+settings.register_profile("k3", derandomize=True, deadline=None, database=None, max_examples=30)
+settings.register_profile("nightly", settings.get_profile("k3"), max_examples=400)
+settings.load_profile("nightly" if os.environ.get("K3_NIGHTLY") else "k3")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from k3repro.bringup import (
@@ -253,7 +253,6 @@ def test_a_hostile_path_is_refused(bad: str) -> None:
 @given(
     st.text(alphabet=st.sampled_from("abz09_./+' -"), min_size=1, max_size=30).map(lambda text: "/" + text)
 )
-@settings(max_examples=60, deadline=None)
 def test_an_accepted_path_reaches_the_engine_as_one_word(path: str) -> None:
     try:
         cluster = parse_cluster(TEXT.replace("/data/models/Kimi-K3", path), "c.toml")

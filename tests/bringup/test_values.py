@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from k3repro.bringup import (
@@ -39,7 +39,6 @@ VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.di
 
 
 @given(st.sampled_from(KEYS), VALUES)
-@settings(max_examples=80, deadline=None)
 def test_a_value_makes_a_plan_or_is_refused(key: str, value: object) -> None:
     try:
         plan = make_plan(RECIPE.with_overrides({key: value}), CLUSTER)
@@ -114,7 +113,6 @@ SPOTS = [(key,) for key in [*DOCUMENT, "twin", "slurm", "recipe_overrides"]] + [
 
 
 @given(st.sampled_from(SPOTS), VALUES.filter(lambda value: value is not None))
-@settings(max_examples=80, deadline=None)
 def test_a_cluster_with_any_value_anywhere_makes_a_plan_or_is_refused(
     spot: tuple[str, ...], value: object
 ) -> None:

@@ -36,7 +36,7 @@ def looks(defect: str = "", *, scale: float = 500, work: Work | None = None, **o
     async def main() -> list[Look]:
         spec = replace(platform("mi325x"), defect=defect)
         async with serve_http(Cluster(spec, 0), time_scale=scale) as (_, port):
-            watcher = Watcher(state_of(port), **{"answer_s": 5.0, **options})  # type: ignore[arg-type]
+            watcher = Watcher(state_of(port), **{"answer_s": 600.0, **options})  # type: ignore[arg-type]
             found = [await watcher.look()]
             if work is not None:
                 tasks = await work(watcher, port)
@@ -66,12 +66,12 @@ def test_lanes_without_context_are_named() -> None:
     assert "ranks 1, 2, 3, 4, 5, 6, 7 of 8" in look.advice[0].what
 
 
-async def _start_some(
-    port: int, count: int, wait_s: float = 0.3, words: int = 50
-) -> list[asyncio.Task[None]]:
+async def _start_some(port: int, count: int, words: int = 50) -> list[asyncio.Task[None]]:
+    """So many requests, all in flight, that run for hours."""
+
     async def one() -> None:
         body = json.dumps(
-            {"model": "kimi-k3", "prompt": "x " * words, "max_tokens": 4000, "ignore_eos": True}
+            {"model": "kimi-k3", "prompt": "x " * words, "max_tokens": 400_000, "ignore_eos": True}
         )
         head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -83,8 +83,18 @@ async def _start_some(
             await asyncio.sleep(0)
 
     tasks = [asyncio.create_task(one()) for _ in range(count)]
-    await asyncio.sleep(wait_s)
+    while await _in_flight(port) < count:
+        await asyncio.sleep(0.01)
     return tasks
+
+
+async def _in_flight(port: int) -> int:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    text = (await reader.read()).decode()
+    writer.close()
+    names = ("vllm:num_requests_running", "vllm:num_requests_waiting")
+    return int(sum(float(line.split()[-1]) for line in text.splitlines() if line.startswith(names)))
 
 
 async def _stop(tasks: list[asyncio.Task[None]]) -> None:
@@ -95,10 +105,11 @@ async def _stop(tasks: list[asyncio.Task[None]]) -> None:
 
 def test_a_killed_wave_leaves_the_degraded_fabric() -> None:
     async def work(watcher: Watcher, port: int) -> list[asyncio.Task[None]]:
-        await _stop(await _start_some(port, 8, 0.3, 20_000))
+        await _stop(await _start_some(port, 8, 200_000))  # long enough to be on their way for many seconds
+        watcher.answer_s = 4.0  # from here on answers stay away
         return []
 
-    first, look = looks("fabric-wedged", work=work, scale=50, answer_s=4.0)
+    first, look = looks("fabric-wedged", work=work, scale=50)
     assert first.ok
     assert "fabric-degraded" in names(look), look.line()
     advice = look.advice[names(look).index("fabric-degraded")]
@@ -136,7 +147,7 @@ def test_a_pool_whose_counters_went_back_was_restarted() -> None:
                 state.facts["metrics_urls"] = [
                     f"http://127.0.0.1:{port}/metrics" for port in (prefill, decode)
                 ]
-                watcher = Watcher(state, answer_s=5.0)
+                watcher = Watcher(state, answer_s=600.0)
                 assert (await watcher.look()).ok
                 assert (await watcher.look()).ok
             async with serve_http(Cluster(spec, 0), time_scale=500, port=decode):

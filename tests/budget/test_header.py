@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from safetensors import deserialize
 
@@ -180,7 +180,6 @@ sound = st.lists(
 )
 
 
-@settings(max_examples=400, deadline=None)
 @given(
     st.dictionaries(st.text(max_size=4), entries | st.just(ONE), max_size=4),
     st.integers(0, 12),
@@ -194,7 +193,6 @@ def test_fuzzed_objects(tensors: dict[str, Any], data: int, ascii_only: bool) ->
     agree(raw, b"\0" * data)
 
 
-@settings(max_examples=400, deadline=None)
 @given(sound, st.data())
 def test_fuzzed_bytes_of_a_sound_header(parts: list[tuple[str, list[int]]], data: st.DataObject) -> None:
     tensors = []

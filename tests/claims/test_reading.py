@@ -7,7 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reading_tables import MUTATIONS, cells, draw, table
 
@@ -214,7 +214,6 @@ def test_figures_that_follow_from_others(reading: Artifact) -> None:
 # True tables raise nothing
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32))
 def test_a_true_table_raises_no_finding(seed: int) -> None:
     truth = draw(seed)

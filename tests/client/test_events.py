@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from k3repro.client import AnswerReader
@@ -97,7 +97,6 @@ def result(reader: AnswerReader) -> tuple[object, ...]:
     )
 
 
-@settings(max_examples=300)
 @given(st.lists(st.tuples(SHAPE, TEXT, st.booleans()), min_size=1, max_size=12))
 def test_recognised_events_say_what_parsed_events_say(script: list[tuple[str, str, bool]]) -> None:
     quick, plain = AnswerReader(), AnswerReader()
@@ -110,7 +109,6 @@ def test_recognised_events_say_what_parsed_events_say(script: list[tuple[str, st
     assert result(quick) == result(plain)
 
 
-@settings(max_examples=300)
 @given(st.lists(TEXT, min_size=2, max_size=8), st.data())
 def test_damaged_events_are_judged_alike(texts: list[str], draw: st.DataObject) -> None:
     quick, plain = AnswerReader(), AnswerReader()

@@ -27,7 +27,7 @@ VALUES: dict[Any, Any] = {
 
 
 @pytest.mark.parametrize("name", sorted(PROBES))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_value_of_any_option_is_planned_or_refused_in_one_line(name: str, data: st.DataObject) -> None:
     hints = get_type_hints(PROBES[name].Parameters)

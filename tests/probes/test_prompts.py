@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from k3repro.errors import InputError
@@ -17,7 +17,6 @@ from k3repro.twin._tokenizer import count_tokens, pieces
 
 
 @given(st.text(max_size=20), st.integers(1, 3000))
-@settings(max_examples=50, deadline=None)
 def test_a_haystack_has_exactly_the_words_asked_for(seed: str, words: int) -> None:
     for text in (sentences(seed, words), filler(seed, words)):
         assert sum(len(sentence.split(" ")) for sentence in text) == words
@@ -54,7 +53,6 @@ def test_the_text_is_pinned() -> None:
     st.lists(st.sampled_from(["a", "Zq9", " ", ".", "\n", "é", "\ud800", "lamp", "  "]), min_size=50),
     st.booleans(),
 )
-@settings(max_examples=50)
 def test_tokens_are_counted_as_they_are_cut(parts: list[str], plain: bool) -> None:
     text = "".join(parts) * (1 + 1000 // len(parts))
     text = text.encode("ascii", "ignore").decode() if plain else text

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from forked import Forking
 from small_site import fill, write_site
 
-from k3repro.report import Site
-from k3repro.store import Store
+from k3repro.report import Site, _mkdocs
+from k3repro.store import Store, _untrusted
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forking() -> Iterator[None]:
+    """Builds and audits of these tests fork their processes; see `forked.py`."""
+    with pytest.MonkeyPatch.context() as patch:
+        forking = Forking()
+        for module in (_mkdocs, _untrusted):
+            patch.setattr(module, "subprocess", forking)
+        yield
+        forking.close()
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,23 @@ PAGES = ("index.html", "wall-law.html", "artifacts.html", "journey.html", "long.
 VIEWS = [(scheme, width) for scheme in ("light", "dark") for width in (1280, 390)]
 
 
+class Patient:
+    """A browser whose pages wait as long as it takes; of its own it gives up after half a minute."""
+
+    def __init__(self, browser: Any) -> None:
+        self._browser = browser
+
+    def new_context(self, **options: Any) -> Any:
+        return self._patient(self._browser.new_context(**options))
+
+    def new_page(self, **options: Any) -> Any:
+        return self._patient(self._browser.new_page(**options))
+
+    def _patient(self, opened: Any) -> Any:
+        opened.set_default_timeout(600_000)
+        return opened
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     try:
@@ -29,7 +46,7 @@ def browser() -> Iterator[Any]:
         pytest.skip("Chromium and playwright are needed")
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield launched
+        yield Patient(launched)
         launched.close()
 
 

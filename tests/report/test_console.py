@@ -65,9 +65,11 @@ def test_every_file_of_the_engine_is_pinned() -> None:
     assert named == set(_pins()["files"]) and len(engine_digests()) == len(named)
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """A small site over every artifact of the repository, with the console, on a port."""
+@pytest.fixture(scope="module", params=["small", pytest.param("all", marks=pytest.mark.nightly)])
+def served(
+    request: pytest.FixtureRequest, store: Store, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Path]]:
+    """A small site with the console, on a port: over a small store, nightly over every artifact there is."""
     try:
         for package in _pins()["packages"]:
             fetch_package(package["name"], package["version"], package["integrity"])
@@ -83,7 +85,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
     (site.pages / "index.md").write_text(
         "---\ntitle: Home\ndescription: Nothing.\n---\n\n# Home\n\n[artifacts](artifacts.md)\n", "utf-8"
     )
-    report = build_site(site, Store(REPOSITORY / "artifacts"), sql=True)
+    shown = Store(REPOSITORY / "artifacts") if request.param == "all" else store
+    report = build_site(site, shown, sql=True)
     address: list[str] = []
     ready = threading.Event()
     threading.Thread(
@@ -119,7 +122,7 @@ def test_every_shipped_artifact_opens_in_the_page(browser: Any, served: tuple[st
         for table, number in artifact.document["rows"].items():
             view = f"{artifact.name.replace('-', '_')}_{table}"
             rows[view] = rows.get(view, 0) + number
-    assert counts == rows and len(counts) > 50
+    assert counts == rows and len(counts) > 1
     assert heard == []
     page.locator("textarea").fill("SELECT nothing FROM artifacts")
     page.get_by_role("button", name="Run").click()

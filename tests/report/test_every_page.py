@@ -36,10 +36,13 @@ CARDS = 3  # values of a page whose card is opened
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The repository's site, built from its artifacts, without notebooks."""
+    """The repository's site, built from its artifacts, without notebooks; what its last build kept is taken over."""
     root = tmp_path_factory.mktemp("whole")
     for part in ("site", "pipelines", "docs", "benchmarks"):
         shutil.copytree(REPOSITORY / part, root / part, ignore=shutil.ignore_patterns("build", ".generated"))
+    kept = Path("site/.generated/kept")
+    if (REPOSITORY / kept).is_dir():
+        shutil.copytree(REPOSITORY / kept, root / kept)
     shutil.copytree(REPOSITORY / "artifacts/ledger", root / "artifacts/ledger")
     for path in REPOSITORY.glob("*.*"):
         if path.is_file():

@@ -61,7 +61,6 @@ def _digest(schema: Schema, rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> 
 
 
 @given(payloads())
-@settings(max_examples=150)
 def test_an_independent_implementation_agrees(
     payload: tuple[Schema, dict[str, list[dict[str, Any]]]],
 ) -> None:
@@ -86,7 +85,6 @@ def test_the_file_gives_back_rows_and_digest(payload: tuple[Schema, dict[str, li
 
 
 @given(payloads(), st.randoms(use_true_random=False))
-@settings(max_examples=60)
 def test_order_of_rows_does_not_matter(
     payload: tuple[Schema, dict[str, list[dict[str, Any]]]], random: Any
 ) -> None:
@@ -98,7 +96,6 @@ def test_order_of_rows_does_not_matter(
 
 
 @given(payloads(), st.data())
-@settings(max_examples=120)
 def test_every_change_of_a_value_changes_the_digest(
     payload: tuple[Schema, dict[str, list[dict[str, Any]]]], data: st.DataObject
 ) -> None:

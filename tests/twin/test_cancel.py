@@ -6,7 +6,7 @@ import random
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from k3repro.errors import UsageError
@@ -41,7 +41,6 @@ def free(core: Core) -> list[int]:
     return [pool.free for pool in (*core.decode.pools, *core.prefill.pools)]
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32))
 def test_nothing_leaks_and_time_goes_forward(seed: int) -> None:
     draw = random.Random(seed)

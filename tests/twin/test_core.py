@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from k3repro.errors import UsageError
@@ -124,7 +124,6 @@ def stepwise(spec: Platform, arrivals: list[tuple[int, int, int]]) -> list[list[
     return [times[number] for number in sorted(times)]
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 2000), st.integers(1, 30)), min_size=1, max_size=25),
     st.integers(1, 3),

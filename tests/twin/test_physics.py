@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from k3repro.errors import UsageError
@@ -88,7 +88,6 @@ def test_the_youngest_is_preempted_and_computed_again() -> None:
     assert gap > core.costs.recompute(BLOCK)
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 40_000), st.integers(1, 4 * BLOCK), st.integers(1, 9000)),

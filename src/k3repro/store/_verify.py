@@ -263,9 +263,16 @@ def recompute_store(store: Store, packages: Sequence[str] | None = None) -> list
     if len(derived) < MANY_DERIVATIONS or cores < 2:
         found = [_recomputed(store, artifact, packages) for artifact in derived]
     else:
+        # The largest first: it tends to take longest, and one that starts last would run alone.
+        by_size = sorted(derived, key=lambda artifact: artifact.path.stat().st_size, reverse=True)
         with ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as executor:
-            work = [(type(store), store.root, artifact.seal, packages) for artifact in derived]
-            found = list(executor.map(_recomputed_elsewhere, work))
+            running = {
+                artifact.seal: executor.submit(
+                    _recomputed_elsewhere, (type(store), store.root, artifact.seal, packages)
+                )
+                for artifact in by_size
+            }
+            found = [running[artifact.seal].result() for artifact in derived]
     return [finding for finding in found if finding is not None]
 
 
