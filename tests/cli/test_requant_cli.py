@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,7 +22,7 @@ from tiny_checkpoint import checkpoint, expert, write
 def test_help_has_examples_and_every_option() -> None:
     text = CliRunner().invoke(requant, ["--help"]).output
     assert "k3repro requant Kimi-K3/ Kimi-K3-int4/ --rule mse" in text
-    for option in ("--rule", "--jobs", "--error-blocks", "--dry-run", "--store", "--json"):
+    for option in ("--rule", "--jobs", "--error-blocks", "--dry-run", "--estimate", "--store", "--json"):
         assert option in text
 
 
@@ -53,6 +55,29 @@ def test_dry_run_writes_nothing(tmp_path: Path) -> None:
     assert facts["mxfp4_bytes"] == 49_152 // 32 * 17
     assert facts["int4_bytes"] == 49_152 // 32 * 18
     assert sorted(p.name for p in tmp_path.iterdir()) == ["src"]
+
+
+def test_an_estimate_leaves_nothing_and_grows_with_the_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clocks that tick at every look: a sample takes 8 s of a processor and half a second of the disk."""
+    processor, wall = itertools.count(0, 8), itertools.count(0, 0.5)
+    clocks = SimpleNamespace(process_time=lambda: next(processor), perf_counter=lambda: next(wall))
+    monkeypatch.setattr("k3repro.mxfp4._estimate.time", clocks)
+    monkeypatch.setattr("k3repro.mxfp4._estimate.usable_cores", lambda: 2)
+    facts = []
+    for shards in (2, 8):
+        source = checkpoint(tmp_path / f"src{shards}", shards=shards)
+        command = [str(source), str(tmp_path / "out"), "--estimate", "--jobs", "3", "--json"]
+        facts.append(json.loads(CliRunner().invoke(requant, command).output))
+    few, many = facts
+    assert many["sample_bytes"] == few["sample_bytes"] == 2 * 64 * 128 // 32 * 17
+    assert few["processor_s"] > 2 * 8
+    assert many["processor_s"] == pytest.approx(4 * few["processor_s"], abs=0.3)
+    assert many["disk_s"] == pytest.approx(4 * few["disk_s"], abs=0.2)
+    assert many["wall_s"] == pytest.approx(many["processor_s"] / 2, abs=0.1)  # three jobs share two cores
+    assert many["free_bytes"] > many["checkpoint_bytes"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["src2", "src8"]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from rich.progress import (
 )
 
 from k3repro.cli import emit
-from k3repro.mxfp4 import RULES, RequantPlan, plan_requant
+from k3repro.mxfp4 import RULES, RequantPlan, estimate_requant, plan_requant, worthwhile_jobs
 from k3repro.mxfp4 import requant as convert
 from k3repro.units import format_decimal, thousands
 
@@ -35,7 +36,9 @@ from k3repro.units import format_decimal, thousands
     help="amax7 is what the serving stack does at load time, bit for bit; mse has the least squared error.",
 )
 @click.option(
-    "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Shards converted at once."
+    "--jobs",
+    type=click.IntRange(1),
+    help="Shards converted at once.  [default: one per usable core, fewer for small checkpoints]",
 )
 @click.option(
     "--error-blocks",
@@ -46,6 +49,11 @@ from k3repro.units import format_decimal, thousands
 )
 @click.option("--dry-run", is_flag=True, help="Read headers only, print sizes, write nothing.")
 @click.option(
+    "--estimate",
+    is_flag=True,
+    help="As --dry-run, and convert a sample beside DST: time, cores and disk of the whole.",
+)
+@click.option(
     "--store", type=click.Path(path_type=Path), metavar="DIR", help="Also seal the report in this store."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; no progress bar.")
@@ -53,9 +61,10 @@ def requant(
     source: Path,
     target: Path,
     rule: Any,
-    jobs: int,
+    jobs: int | None,
     error_blocks: int,
     dry_run: bool,
+    estimate: bool,
     store: Path | None,
     as_json: bool,
 ) -> None:
@@ -68,11 +77,16 @@ def requant(
     k3repro requant Kimi-K3/ Kimi-K3-int4/
     k3repro requant Kimi-K3/ Kimi-K3-int4/ --rule mse --jobs 8
     k3repro requant Kimi-K3/ Kimi-K3-int4/ --dry-run --json
+    k3repro requant Kimi-K3/ Kimi-K3-int4/ --estimate
     k3repro requant gpt-oss-20b/ out/ --rule mse --store artifacts/
     """
     plan = plan_requant(source, rule)
-    if dry_run:
-        _show_plan(plan, as_json)
+    jobs = jobs or worthwhile_jobs(plan)
+    if dry_run or estimate:
+        _show(
+            {**_sizes(plan), **(estimate_requant(plan, target, jobs, error_blocks) if estimate else {})},
+            as_json,
+        )
         return
     report = _with_progress(plan, target, jobs, error_blocks, quiet=as_json)
     if store is not None:
@@ -99,9 +113,9 @@ def _subject(plan: RequantPlan) -> str:
     return f"checkpoint:{model}-{plan.fingerprint[:12]}"
 
 
-def _show_plan(plan: RequantPlan, as_json: bool) -> None:
-    weights = sum(_count(step.shape) for step in plan.conversions)
-    facts = {
+def _sizes(plan: RequantPlan) -> dict[str, Any]:
+    weights = sum(math.prod(step.shape) for step in plan.conversions)
+    return {
         "rule": plan.rule,
         "shards": len(plan.shards),
         "converted_tensors": len(plan.conversions),
@@ -110,24 +124,21 @@ def _show_plan(plan: RequantPlan, as_json: bool) -> None:
         "int4_bytes": weights // 32 * 18,
         "checkpoint_bytes": plan.output_bytes,
     }
+
+
+def _show(facts: dict[str, Any], as_json: bool) -> None:
     if as_json:
         emit(facts)
         return
     for name, value in facts.items():
-        click.echo(f"{name:<18} {thousands(value) if isinstance(value, int) else value}")
-
-
-def _count(shape: tuple[int, ...]) -> int:
-    total = 1
-    for size in shape:
-        total *= size
-    return total
+        click.echo(f"{name:<18} {value if isinstance(value, str) else f'{value:,}'}")
+    if "free_bytes" in facts and facts["free_bytes"] < facts["checkpoint_bytes"]:
+        click.echo("The disk has no room for the result.", err=True)
 
 
 def _with_progress(
     plan: RequantPlan, target: Path, jobs: int, error_blocks: int, *, quiet: bool
 ) -> dict[str, Any]:
-    total = sum(t.nbytes for shard in plan.shards for t in shard.header.tensors.values())
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -138,7 +149,7 @@ def _with_progress(
     console = Console(stderr=True)
     hidden = quiet or not (console.is_terminal or os.environ.get("K3REPRO_PROGRESS"))
     with Progress(*columns, console=console, disable=hidden) as bar:
-        task = bar.add_task(f"{plan.rule} -> uint4b8", total=total)
+        task = bar.add_task(f"{plan.rule} -> uint4b8", total=plan.source_bytes)
         return convert(
             plan, target, jobs=jobs, error_blocks=error_blocks, progress=lambda n: bar.advance(task, n)
         )

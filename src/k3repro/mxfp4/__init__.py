@@ -6,6 +6,7 @@ streaming requantiser.
 
 from k3repro.mxfp4._assignments import assignments, breakpoints, candidates
 from k3repro.mxfp4._bf16 import bf16_bits, bf16_round, bf16_truncate, bf16_values
+from k3repro.mxfp4._estimate import estimate_requant, worthwhile_jobs
 from k3repro.mxfp4._fast import requantise
 from k3repro.mxfp4._format import (
     BLOCK,
@@ -56,6 +57,7 @@ __all__ = [
     "encode",
     "encode_elements",
     "encode_scales",
+    "estimate_requant",
     "from_gpt_oss",
     "pack_nibbles",
     "pack_uint4b8",
@@ -67,4 +69,5 @@ __all__ = [
     "to_gpt_oss",
     "unpack_nibbles",
     "unpack_uint4b8",
+    "worthwhile_jobs",
 ]

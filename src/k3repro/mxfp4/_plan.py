@@ -60,6 +60,13 @@ class ShardPlan:
     outputs: tuple[tuple[str, str, tuple[int, ...]], ...]
 
     @property
+    def source_bytes(self) -> int:
+        """Bytes that the steps read."""
+        return sum(
+            s.packed.nbytes + s.scale.nbytes if isinstance(s, Conversion) else s.nbytes for s in self.steps
+        )
+
+    @property
     def output_bytes(self) -> int:
         return sum(tensor_bytes(dtype, shape) for _, dtype, shape in self.outputs)
 
@@ -78,6 +85,10 @@ class RequantPlan:
     @property
     def conversions(self) -> list[Conversion]:
         return [step for shard in self.shards for step in shard.steps if isinstance(step, Conversion)]
+
+    @property
+    def source_bytes(self) -> int:
+        return sum(shard.source_bytes for shard in self.shards)
 
     @property
     def output_bytes(self) -> int:

@@ -40,7 +40,7 @@ def requant(
     """Convert `plan.source` into the new directory `target`; returns the report.
 
     Work grows in `TARGET.partial`; finished shards there are kept and found again by the next run of the same
-    conversion. Memory: about one tensor and its result per job.
+    conversion. Memory: below 100 MB a job, and the scales of a tensor (`convert_shard`).
 
     Raises:
         UsageError: `target` exists, or its `.partial` belongs to another conversion.
@@ -107,16 +107,12 @@ def _run(
     _check_space(folder, sum(shard.output_bytes for shard in todo))
     for shard in plan.shards:
         if shard not in todo:
-            progress(_source_bytes(shard))
+            progress(shard.source_bytes)
     rows = [row for done in resumed.values() for row in done]
     rows += _convert_all(plan, todo, folder, jobs, error_blocks, progress)
     report = _report(plan, rows, len(resumed))
     _finish(plan, folder, target, report)
     return report
-
-
-def _source_bytes(shard: ShardPlan) -> int:
-    return sum(tensor.nbytes for tensor in shard.header.tensors.values())
 
 
 def _convert_all(
@@ -137,7 +133,7 @@ def _convert_all(
         try:
             for future in as_completed(futures):
                 rows += future.result()
-                progress(_source_bytes(futures[future]))
+                progress(futures[future].source_bytes)
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise

@@ -7,7 +7,9 @@ whose sizes are known before their bytes are.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from k3repro import shards
-from k3repro.errors import InputError
+from k3repro.errors import InputError, MachineError
 from k3repro.shards import INDEX, SINGLE, header_bytes, tensor_bytes
 
 __all__ = [
@@ -31,6 +33,10 @@ __all__ = [
 ]
 
 Bytes = npt.NDArray[np.uint8]
+
+PIECE_BYTES = 4 << 20
+_COMPARED_BYTES = 1 << 18
+WINDOW_BYTES = 32 << 20  # written before they are synced and read back; they stay in memory until then
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +92,7 @@ class ShardReader:
         self._stream: BinaryIO | None = None
 
     def __enter__(self) -> ShardReader:
-        self._stream = self.header.path.open("rb")
+        self._stream = self.header.path.open("rb", buffering=0)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -102,28 +108,45 @@ class ShardReader:
         size = max(self.header.tensors[name].nbytes, 1)
         return next(iter(self.pieces(name, size)), np.empty(0, dtype=np.uint8))
 
-    def pieces(self, name: str, size: int) -> Iterator[Bytes]:
-        """The raw bytes of a tensor in pieces of at most `size`; each piece is valid until the next.
+    def pieces(self, name: str, size: int = PIECE_BYTES) -> Iterator[Bytes]:
+        """The raw bytes of a tensor in pieces of at most `size`, each an array of its own.
+
+        The kernel is told to fetch what follows a piece while the caller works on it.
 
         Raises:
             InputError: the file ends inside the tensor.
         """
         info = self.header.tensors[name]
-        stream = self._stream
-        if stream is None:
+        if self._stream is None:
             raise InputError("the shard is not open", fix="Use `with ShardReader(header) as reader`.")
-        buffer = np.empty(min(size, info.nbytes), dtype=np.uint8)
         for begin in range(0, info.nbytes, size):
-            piece = buffer[: min(size, info.nbytes - begin)]
-            stream.seek(self.header.data_start + info.begin + begin)
-            if stream.readinto(piece.data) != len(piece):  # type: ignore[attr-defined]
+            piece = np.empty(min(size, info.nbytes - begin), dtype=np.uint8)
+            place = self.header.data_start + info.begin + begin
+            if not _fill(self._stream.fileno(), piece, place):
                 raise InputError("the file ends early", where=f"{self.header.path.name}: {name}")
+            if hasattr(os, "posix_fadvise"):
+                after = place + len(piece)
+                os.posix_fadvise(self._stream.fileno(), after, PIECE_BYTES, os.POSIX_FADV_WILLNEED)
             yield piece
+
+
+def _fill(descriptor: int, buffer: Bytes, place: int) -> bool:
+    """Read `buffer` full from `place` on; whether the file had that much."""
+    done = 0
+    while done < len(buffer):
+        got = os.preadv(descriptor, [buffer[done:].data], place + done)
+        if not got:
+            return False
+        done += got
+    return True
 
 
 @dataclass(slots=True)
 class ShardWriter:
-    """Writes a shard whose tensors are announced first; the file gets its final name only when complete.
+    """Writes a shard whose tensors are announced first, and reads back every byte of it.
+
+    A thread writes behind the caller: each `WINDOW_BYTES` are synced, read back and compared while the next
+    tensors are converted. The file gets its final name only when it is complete and equal.
 
     `tensors`: (name, dtype, shape) in the order in which their bytes will come.
     """
@@ -133,6 +156,10 @@ class ShardWriter:
     metadata: Mapping[str, str] = field(default_factory=dict)
     _stream: BinaryIO | None = None
     _written: int = 0
+    _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
+    _ahead: deque[Future[None]] = field(default_factory=deque)
+    _unread: list[Bytes] = field(default_factory=list)
+    _read: int = 0
 
     @property
     def partial(self) -> Path:
@@ -140,17 +167,53 @@ class ShardWriter:
         return self.path.with_name(f".{self.path.name}.partial")
 
     def __enter__(self) -> ShardWriter:
-        self._stream = self.partial.open("wb")
-        self._stream.write(header_bytes(self.tensors, self.metadata))
+        self._stream = self.partial.open("wb+")
+        self._hand_over(np.frombuffer(header_bytes(self.tensors, self.metadata), np.uint8))
         return self
 
     def write(self, raw: npt.NDArray[Any] | bytes) -> None:
-        """Append the bytes of the next tensor, whole or in pieces."""
+        """Append the bytes of the next tensor, whole or in pieces; `raw` must not change afterwards.
+
+        Raises:
+            MachineError: earlier bytes, read back, are not what was written.
+        """
         if self._stream is None:
             raise InputError("the shard is not open", fix="Use `with ShardWriter(...) as writer`.")
-        data = np.ascontiguousarray(raw).reshape(-1).view(np.uint8) if isinstance(raw, np.ndarray) else raw
-        self._stream.write(data.data if isinstance(data, np.ndarray) else data)
+        array = np.frombuffer(raw, np.uint8) if isinstance(raw, bytes) else np.ascontiguousarray(raw)
+        data = array.reshape(-1).view(np.uint8)
         self._written += len(data)
+        self._hand_over(data)
+
+    def _hand_over(self, data: Bytes) -> None:
+        """Queue bytes for the thread; wait where two pieces wait already, so that memory stays bounded."""
+        while len(self._ahead) > 1:
+            self._ahead.popleft().result()
+        self._ahead.append(self._thread.submit(self._append, data))
+
+    def _append(self, data: Bytes) -> None:
+        assert self._stream is not None
+        self._stream.write(data.data)
+        self._unread.append(data)
+        if sum(map(len, self._unread)) >= WINDOW_BYTES:
+            self._read_back()
+
+    def _read_back(self) -> None:
+        assert self._stream is not None
+        self._stream.flush()
+        os.fsync(self._stream.fileno())
+        buffer = np.empty(_COMPARED_BYTES, dtype=np.uint8)
+        for data in self._unread:
+            for begin in range(0, len(data), _COMPARED_BYTES):
+                wanted = data[begin : begin + _COMPARED_BYTES]
+                found = buffer[: len(wanted)]
+                if not _fill(self._stream.fileno(), found, self._read) or not np.array_equal(found, wanted):
+                    raise MachineError(
+                        f"read back, {len(found)} bytes from {self._read} on differ from what was written",
+                        where=self.path.name,
+                        fix="Check the disk, then run it again.",
+                    )
+                self._read += len(found)
+        self._unread.clear()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         assert self._stream is not None
@@ -158,6 +221,8 @@ class ShardWriter:
             if kind is None:
                 self._finish()
         finally:
+            self._thread.shutdown(cancel_futures=True)
+            self._unread.clear()
             self._stream.close()
             self.partial.unlink(missing_ok=True)
 
@@ -165,10 +230,9 @@ class ShardWriter:
         expected = sum(tensor_bytes(dtype, shape) for _, dtype, shape in self.tensors)
         if self._written != expected:
             raise InputError(f"{self._written} of {expected} bytes were given", where=self.path.name)
-        assert self._stream is not None
-        self._stream.flush()
-        os.fsync(self._stream.fileno())
-        self._stream.close()
+        self._ahead.append(self._thread.submit(self._read_back))
+        while self._ahead:
+            self._ahead.popleft().result()
         self.partial.rename(self.path)
         sync_directory(self.path.parent)
 
