@@ -154,6 +154,48 @@ def test_where_several_answer_completions_is_used_unless_asked_otherwise() -> No
         assert ask(url)[0] == "completions" and ask(url, Access(endpoint="chat"))[0] == "chat"
 
 
+class Odd(Server):
+    """Streams chat; refuses a GET, and a document it cannot read, in a way of its own."""
+
+    def __init__(self, get: int, unread: int) -> None:
+        super().__init__(MODELS, {"/v1/chat/completions": CHAT})
+        self.get, self.unread = get, unread
+
+    def answer(self, head: str, body: bytes) -> bytes:
+        verb, path, _ = head.split(" ", 2)
+        if path in self.rules or (verb == "POST" and path in self.streams and b"messages" in body):
+            return super().answer(head, body)
+        status = self.get if verb == "GET" else self.unread if path in self.streams else 404
+        return b"HTTP/1.1 %d X\r\nContent-Length: 2\r\n\r\n{}" % status
+
+
+@pytest.mark.parametrize(
+    ("get", "unread"),
+    [
+        (404, 404),
+        (404, 400),
+        (200, 404),
+        (200, 400),
+        (405, 404),
+        (405, 422),
+        (401, 404),
+        (501, 501),
+        (404, 200),
+    ],
+)
+def test_an_endpoint_is_found_however_the_server_refuses(get: int, unread: int) -> None:
+    """A page for every GET, a 405 for each, a 404 for a document it cannot read: chat is what it has."""
+    with serving(Odd(get, unread)) as port:
+        assert ask(f"http://127.0.0.1:{port}") == ("chat", " a", Outcome.COMPLETED)
+
+
+def test_a_server_that_says_what_it_has_generates_nothing_to_be_found_out() -> None:
+    server = Server(MODELS, {"/v1/completions": GOOD})
+    with serving(server) as port, open_target(f"http://127.0.0.1:{port}") as target:
+        assert target.endpoint == "completions"
+    assert not any(b"max_tokens" in body for body in server.bodies)
+
+
 def test_key_and_headers_reach_every_request_below_a_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("K3REPRO_API_KEY", "sk-1")
     monkeypatch.setenv("K3REPRO_HEADERS", "X-Team: blue\napi-key: k2")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from k3repro.cli import root
-from k3repro.pipeline import router
+from k3repro.pipeline import _router_plan, router
 from k3repro.probes import Silent
 from k3repro.store import Store
 
@@ -23,7 +24,7 @@ SMALL: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(router, "QUICK", SMALL)
+    monkeypatch.setattr(_router_plan, "QUICK", SMALL)
     monkeypatch.setenv("K3REPRO_STATE", str(tmp_path / "state"))
 
 
@@ -62,3 +63,53 @@ def test_the_command_asks_runs_and_builds_the_site_of_that_serve(tmp_path: Path)
 def test_without_a_target_the_command_says_so() -> None:
     result = CliRunner().invoke(root, ["run", "router"])
     assert "--target" in str(result.exception)
+
+
+def test_each_table_is_there_before_the_next_probe_begins(tmp_path: Path) -> None:
+    plan, said = router.plan_router("twin:mi325x", Store(tmp_path)), list[str]()
+    router.run_router(
+        plan, Store(tmp_path), progress=Silent, say=said.append, ended=lambda probe, _: said.append(probe)
+    )
+    assert [line.partition(":")[0] for line in said] == [name for name in SMALL for _ in range(2)]
+
+
+def test_what_finds_no_time_is_left_out_and_the_same_command_goes_on_with_it(tmp_path: Path) -> None:
+    store, ticks = Store(tmp_path), iter(range(0, 10_000, 200))
+    plan = router.plan_router("twin:mi325x", store, minutes=8)
+    done = router.run_router(
+        plan, store, progress=Silent, say=lambda _: None, clock=lambda: float(next(ticks))
+    )
+    assert [*done.artifacts] == ["needle-gate", "latency"] and "8 minutes are given" in done.left["osl-sweep"]
+    again = router.plan_router("twin:mi325x", store, minutes=8)
+    assert [step.probe for step in again.todo] == ["osl-sweep"]
+
+
+def test_a_ladder_ends_within_its_share_of_the_minutes() -> None:
+    short, long = (router.plan_router("twin:mi325x", Store(), minutes=m).steps[1] for m in (5, 60))
+    assert short.parameters["max_seconds"] == 24 and long.parameters["max_seconds"] == 288
+
+
+CUT = ["run", "router", "--target", "twin:mi325x", "--yes", "--max-tokens", "1", "--name", "k3"]
+
+
+def test_a_gate_cut_by_its_cap_names_a_command_that_works(tmp_path: Path) -> None:
+    stopped = CliRunner().invoke(root, [*CUT, "--output", str(tmp_path)])
+    assert stopped.exit_code == 1 and "== latency" not in stopped.output
+    following = next(line for line in stopped.output.splitlines() if line.startswith("next: k3repro run"))
+    words = shlex.split(following.removeprefix("next: k3repro "), comments=True)
+    assert words[-2:] == ["--max-tokens", "2048"] and words[words.index("--name") + 1] == "k3"
+    done = CliRunner().invoke(root, [*words, "--yes"])
+    assert done.exit_code == 0 and done.output.index("== latency") < done.output.index("== osl-sweep")
+
+
+def test_behind_a_failed_gate_unsafe_goes_on_and_taints(tmp_path: Path) -> None:
+    done = CliRunner().invoke(root, [*CUT, "--output", str(tmp_path), "--unsafe", "--json"])
+    found = json.loads(done.stdout)
+    assert done.exit_code == 1 and set(found["probes"]) >= {"needle-gate", "latency", "osl-sweep"}
+    assert found["probes"]["latency"]["verdict"]["tainted"]
+
+
+def test_without_ignore_eos_the_sweep_of_forced_lengths_is_left_out(tmp_path: Path) -> None:
+    plan = router.plan_router("twin:mi325x", Store(tmp_path), natural=True)
+    assert [step.probe for step in plan.steps] == ["needle-gate", "latency"]
+    assert plan.steps[1].parameters["natural"] is True

@@ -9,6 +9,7 @@ import pytest
 
 from k3repro.client import Outcome, RequestRecord
 from k3repro.probes.checks import summarise, verdict
+from k3repro.probes.lateness import late_first_tokens
 from k3repro.probes.plan import Rung, estimate
 from k3repro.probes.wave_monitor import Headroom
 
@@ -73,6 +74,27 @@ def test_a_late_client_spoils_measured_times_and_nothing_else() -> None:
     for rung, timed in ((RUNG, False), (replace(RUNG, measured=False), True)):
         row = found(rung, timed)
         assert row["valid"] and row["client_lag_s"] == 1.0 and row["client_share"] == 0.9
+
+
+@pytest.mark.parametrize(
+    ("lag_ms", "void", "ttft"),
+    [(0.9, False, False), (4.0, False, True), (14.0, False, True), (130.0, True, False)],
+)
+def test_lateness_is_held_against_the_time_that_is_measured(lag_ms: float, void: bool, ttft: bool) -> None:
+    """First tokens after 57 ms, replies of 2.4 s: 14 ms blur the first tokens and nothing else."""
+    first, done = 57 * 10**6, 2400 * 10**6
+    waves = [record(n, first_token_ns=first, last_token_ns=done, done_ns=done) for n in range(8)]
+    row = summarise(RUNG, 0, waves, headroom=Headroom(lags=[lag_ms / 1000] * 1000))
+    assert row["valid"] is not void, row["reasons"]
+    late = late_first_tokens([row], [wave.as_row() for wave in waves])
+    assert late == ({"con=8": lag_ms / 1000} if ttft else {})
+
+
+def test_one_token_replies_are_held_against_their_whole_time() -> None:
+    waves = [record(n, completion_tokens=1, events=1, done_ns=10**9) for n in range(8)]
+    rung = replace(RUNG, output_tokens=1)
+    for lag, valid in ((0.04, True), (0.06, False)):
+        assert summarise(rung, 0, waves, headroom=Headroom(lags=[lag] * 1000))["valid"] is valid
 
 
 def test_load_that_was_not_delivered_is_seen() -> None:

@@ -14,7 +14,8 @@ from lies import Lie, each
 from k3repro.client import Request, open_target, run_wave, zero_server
 from k3repro.errors import InvalidRun
 from k3repro.probes import run_probe
-from k3repro.probes.checks import LIMITS, median_ttft, summarise
+from k3repro.probes.checks import summarise
+from k3repro.probes.lateness import allowed_s, decode_s
 from k3repro.probes.plan import Rung
 from k3repro.probes.wave_monitor import Headroom, monitored_wave
 from k3repro.store import Store
@@ -76,7 +77,7 @@ def test_a_client_that_cannot_keep_up_says_that_it_was_measured() -> None:
         records = target.run(monitored_wave, requests, headroom=headroom, concurrency=1024)
     rung = Rung("flood", 1024, 1024, 8, 256)
     row = summarise(rung, 0, records, headroom=headroom)
-    allowed = max(LIMITS["client_lag_s"], LIMITS["client_lag_share"] * (median_ttft(records) or 0.0))
+    allowed = allowed_s(decode_s(records))
     assert row["completed"] == 1024 and row["completion_tokens"] == 1024 * 256
     assert headroom.lag_s is not None  # however busy the machine is, a wave of this size says how late it was
     assert (headroom.lag_s > allowed) == any(reason.startswith("client-bound") for reason in row["reasons"])

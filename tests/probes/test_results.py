@@ -71,6 +71,23 @@ def test_a_reasoning_model_shows_when_its_answer_began() -> None:
     assert row["first_answer"]["p50_s"] == 2.0  # type: ignore[index]
 
 
+def test_a_time_that_is_not_known_says_why() -> None:
+    chunks = [replace(record(n), events=3, first_event_tokens=None) for n in range(10)]
+    told = "\n".join(results_text([found(chunks)]))
+    assert "ITL of con=4 is unknown: events bring several tokens" in told and "TPOT of" not in told
+    whole = "\n".join(results_text([found([replace(r, events=1) for r in chunks])]))
+    assert "TPOT of con=4 is unknown: no time between tokens was seen" in whole and "ITL of" not in whole
+    clear = "\n".join(results_text([found([replace(record(n), first_event_tokens=None) for n in range(10)])]))
+    assert "unknown" not in clear and " ITL " in clear, "an event a token: the first brought one"
+
+
+def test_a_late_client_marks_first_tokens_and_nothing_else() -> None:
+    row = found([record(n) for n in range(20)]) | {"ttft_late_s": 0.0625}
+    told = "\n".join(results_text([row]))
+    assert " TTFT? " in told and "late by up to 62.5 ms" in told and "TPOT?" not in told
+    assert "TTFT?" not in "\n".join(results_text([row | {"ttft_late_s": None}]))
+
+
 @pytest.mark.parametrize("text", ["ttft", "ttft=", "ttft=2", "speed=2s", "ttft=-1s", "ttft=2h", "tpot=xms"])
 def test_what_is_no_limit_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--slo ttft=2s,tpot=50ms"):

@@ -20,6 +20,7 @@ VIEWS = {
     "all_requests",
     "all_rungs",
     "best_run",
+    "late_rungs",
     "rung_latency",
     "rung_rate",
 }  # over whatever probes there are

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from k3repro.client import REQUESTS_TABLE
+from k3repro.probes.lateness import late_first_tokens
 from k3repro.probes.tables import RungRow
 from k3repro.store import Catalog, Header, Schema, Store
 
@@ -77,6 +78,20 @@ def test_a_quantile_stands_only_where_the_sample_carries_it(tmp_path: Path, n: i
     assert " ".join(q for q in ("50", "90", "99") if row[f"ttft_p{q}_s"] is not None) == carried
     assert row["n_requests"] == n and row["tpot_ms"] == pytest.approx(500)
     assert row["ttft_p50_s"] is None or row["ttft_p50_s"] == pytest.approx((n + 1) / 2)
+
+
+@pytest.mark.parametrize(("lag_s", "known"), [(None, True), (0.3, True), (0.4, False)])
+def test_first_tokens_stand_only_where_the_client_was_in_time(
+    tmp_path: Path, lag_s: float | None, known: bool
+) -> None:
+    """Their median is 6.5 s, of which a twentieth may be missed; the view and the probes have one rule."""
+    store = Store(tmp_path)
+    seal(store, 12, client_lag_s=lag_s)
+    (row,) = query(store, "SELECT * FROM rung_latency")
+    assert (row["ttft_p50_s"] is not None) is known and row["tpot_ms"] == pytest.approx(500)
+    (artifact,) = store.artifacts()
+    late = late_first_tokens(artifact.rows("rungs"), artifact.rows("requests"))
+    assert len(query(store, "SELECT * FROM late_rungs")) == len(late) == (0 if known else 1)
 
 
 def test_rates_are_tokens_over_time(tmp_path: Path) -> None:

@@ -1,9 +1,12 @@
-"""`k3repro run router`: what it says before it sends anything, and what it prints at the end."""
+"""`k3repro run router`: what it says before it sends anything, each table as its probe ends, what is next."""
 
 from __future__ import annotations
 
 import re
+import shlex
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,35 +16,38 @@ from k3repro.cli import emit
 from k3repro.cli._progress import quiet_or_shown
 from k3repro.errors import MissingExtra, UsageError
 from k3repro.pipeline.router import RouterPlan, RouterRun, build_serve_site, plan_router, run_router
-from k3repro.probes import parse_slo, results, results_text
-from k3repro.store import Store
+from k3repro.probes import after_gate, parse_slo, results, results_text, told_once
+from k3repro.store import Artifact, Store
 from k3repro.units import format_decimal, thousands
 
 __all__ = ["run_on_url"]
 
 
 def run_on_url(
-    target: str, *, only_explain: bool, as_json: bool, yes: bool, full: bool, name_as: str, model: str | None,
-    hardware: str, slo: str, max_seconds: float, output: Path | None,
+    target: str, words: str, *, only_explain: bool, as_json: bool, yes: bool, full: bool,
+    minutes: float | None, max_tokens: int | None, natural: bool, unsafe: bool, slo: str, output: Path | None,
+    tokenizer: str, **called: Any,
 ) -> bool:  # fmt: skip
     """Plan, ask, run, show; whether everything that ran is valid.
+
+    `words` is this command as far as the next one has to repeat it; `called`: model, name and hardware.
 
     Raises:
         UsageError: nobody can be asked and `yes` was not given.
     """
     parse_slo(slo)
+    began = time.monotonic()
 
     def say(line: str) -> None:
         if not as_json:
             click.echo(line, err=True)
 
-    say(f"asking {target} who it is, and how fast: two small requests")
-    folder = output or Path("serve-report") / re.sub(r"[^A-Za-z0-9.]+", "-", target.partition("?")[0]).strip(
-        "-"
-    )
+    say(f"asking {target} who it is, and how fast: four small requests")
+    folder = output or Path("serve-report") / _slug(target)
+    words += f" --output {shlex.quote(str(output))}" * bool(output) + " --natural" * natural
     store = Store(folder / "artifacts")
     plan = plan_router(
-        target, store, full=full, model=model, name_as=name_as, hardware=hardware, max_seconds=max_seconds
+        target, store, full=full, minutes=minutes, max_tokens=max_tokens, natural=natural, **called
     )
     if not as_json:
         _print_plan(plan, folder)
@@ -50,24 +56,26 @@ def run_on_url(
             emit(plan.as_dict())
         return True
     _consent(plan, yes or as_json)
+
+    def ended(probe: str, artifact: Artifact) -> None:
+        if not as_json:
+            _table(probe, artifact, slo)
+
     done = run_router(
-        plan,
-        store,
-        progress=quiet_or_shown(as_json),
-        say=say,
-        model=model,
-        name_as=name_as,
-        hardware=hardware,
-    )
-    index, missing = None, ""
-    try:
-        index = build_serve_site(store, folder, lambda line: say(f"  {line}"))
-    except MissingExtra as error:
-        missing = str(error)
+        plan, store, progress=quiet_or_shown(as_json), say=say, unsafe=unsafe, tokenizer=tokenizer,
+        began=began, ended=ended, **called,
+    )  # fmt: skip
+    index, missing = None, "no site: nothing but the gate was run"
+    if done.measured:
+        try:
+            index = build_serve_site(store, folder, lambda line: say(f"  {line}"))
+        except MissingExtra as error:
+            missing = str(error)
+    following = [*_next(plan, done, words, folder, full)]
     if as_json:
-        emit(_as_dict(plan, done, slo, index))
+        emit(_as_dict(plan, done, slo, index) | {"next": following})
     else:
-        _print(done, slo, index, missing)
+        _print(done, index, missing, following)
     return not done.failed
 
 
@@ -83,11 +91,24 @@ def _print_plan(plan: RouterPlan, folder: Path) -> None:
         counts = f"{thousands(step.requests):>10}{thousands(step.prompt_tokens):>16}"
         counts += f"{thousands(step.output_tokens):>16}"
         click.echo(f"{step.probe:<14}{counts}{'sealed' if step.sealed else known:>10}")
-    if plan.todo:
-        minutes = "unknown" if plan.minutes is None else f"at least {format_decimal(plan.minutes, 1)} minutes"
-        click.echo(f"{minutes} (from {plan.basis}; prefill and queueing come on top). Kept in {folder}.")
-    else:
+    click.echo("Requests and tokens are the most that is sent; a step that finds no time is left out.")
+    if plan.thinks:
+        cap = plan.steps[0].parameters["max_tokens"]
+        click.echo(
+            f"The model thinks before it answers: the gate's replies may take {thousands(cap)} tokens."
+        )
+    if not plan.todo:
         click.echo("everything is sealed for this serve; only the site is built.")
+        return
+    given = f"{plan.given:g} minutes are given (--minutes)"
+    if plan.minutes is None:
+        click.echo(f"How long is not known ({plan.basis}); {given}.")
+    else:
+        about = f"About {format_decimal(plan.minutes, 1)} minutes and the site (from {plan.basis}); {given}."
+        click.echo(about)
+    if plan.first_table is not None:
+        click.echo(f"First table of latencies after about {format_decimal(plan.first_table, 1)} minutes.")
+    click.echo(f"Kept in {folder}.")
 
 
 def _consent(plan: RouterPlan, given: bool) -> None:
@@ -99,25 +120,48 @@ def _consent(plan: RouterPlan, given: bool) -> None:
         raise click.Abort
 
 
-def _print(done: RouterRun, slo: str, index: Path | None, missing: str) -> None:
-    for probe, artifact in done.artifacts.items():
-        rows = (
-            results(artifact, slo)
-            if artifact.kind == "probe" and probe not in ("needle-gate", "agentic")
-            else []
-        )
-        if rows:
-            click.echo("\n".join(["", f"== {probe}", *results_text(rows)]))
+def _table(probe: str, artifact: Artifact, slo: str) -> None:
+    """What a probe found, as soon as it is known."""
+    rows = results(artifact, slo) if probe != "needle-gate" else []
+    if rows:
+        click.echo("\n".join(["", f"== {probe}", *results_text(rows), ""]))
+    elif artifact.verdict.get("power"):
+        click.echo(f"{probe}: {artifact.verdict['power']}")
+
+
+def _next(plan: RouterPlan, done: RouterRun, words: str, folder: Path, full: bool) -> Iterator[str]:
+    gate = done.artifacts.get("needle-gate")
+    if "needle-gate" in done.failed and gate is not None:
+        if gate.verdict.get("outcomes", {}).get("capped"):
+            option, why = after_gate(gate)
+            yield f"{words} {option}   # {why}"
+        root = shlex.quote(str(folder / "artifacts"))
+        yield f"k3repro artifacts show {gate.seal[:12]} --artifacts {root}   # every reply"
+        if not done.measured:
+            yield f"{words} --unsafe   # go on all the same; what is sealed is tainted"
+    elif done.left:
+        yield f"{words}{' --full' * full}   # goes on with {', '.join(done.left)}"
+    elif done.failed:
+        yield f"{words}{' --full' * full}   # measures again what is not valid"
+    elif not full:
+        yield f"{words} --full   # more steps and quantiles, an hour"
+
+
+def _print(done: RouterRun, index: Path | None, missing: str, following: list[str]) -> None:
     click.echo("")
     for probe, artifact in done.artifacts.items():
         state = "valid" if artifact.verdict.get("ok", True) else "NOT valid"
         click.echo(f"{probe:<14}{state:<11}seal {artifact.seal[:12]}")
+        for reason in [] if artifact.verdict.get("ok", True) else told_once(artifact.verdict["reasons"]):
+            click.echo(f"  {reason}")
     for probe, reason in done.failed.items():
-        click.echo(f"{probe}: {reason}")
-    if index is not None:
-        click.echo(f"report: {index}")
-    else:
-        click.echo(missing)
+        if probe not in done.artifacts:
+            click.echo(f"{probe}: {reason}")
+    for probe, why in done.left.items():
+        click.echo(f"{probe:<14}{why}")
+    click.echo(f"report: {index}" if index is not None else missing)
+    for line in following:
+        click.echo(f"next: {line}")
 
 
 def _as_dict(plan: RouterPlan, done: RouterRun, slo: str, index: Path | None) -> dict[str, Any]:
@@ -127,4 +171,6 @@ def _as_dict(plan: RouterPlan, done: RouterRun, slo: str, index: Path | None) ->
         for name, a in done.artifacts.items()
     }  # fmt: skip
     site = str(index) if index else None
-    return {"plan": plan.as_dict(), "probes": found, "failed": done.failed, "report": site}
+    return {
+        "plan": plan.as_dict(), "probes": found, "failed": done.failed, "left": done.left, "report": site,
+    }  # fmt: skip

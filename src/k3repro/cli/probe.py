@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ import click
 
 from k3repro.cli import emit
 from k3repro.cli._harness import harness
-from k3repro.client import ENDPOINTS
+from k3repro.cli._reach import carried, reach, reach_options
 from k3repro.errors import UsageError
 from k3repro.probes import (
     PAIRED,
@@ -29,6 +29,7 @@ from k3repro.probes import (
     results_text,
     run_pair,
     run_probe,
+    told_once,
     what_next,
 )  # fmt: skip
 from k3repro.store import Artifact, Store
@@ -174,7 +175,8 @@ def _run(
     name: str, target: str | None, estimate: bool, as_json: bool, root: Path | None, **options: Any
 ) -> None:
     store = Store(root)
-    _reach(options)
+    words = carried(target or "TARGET", options) + (f" --artifacts {shlex.quote(str(root))}" if root else "")
+    reach(options)
     slo = options.pop("slo", "")
     parse_slo(slo)
     control = {key: options.pop(key) for key in _CONTROL if key in options}
@@ -198,7 +200,7 @@ def _run(
         )
     else:
         artifact = run_probe(name, target=target, store=store, progress=progress, **control, **options)
-    found, following = results(artifact, slo), what_next(artifact, store, target)
+    found, following = results(artifact, slo), what_next(artifact, store, words)
     if as_json:
         emit(_summary(artifact) | {"results": found, "next": [step.as_dict() for step in following]})
     else:
@@ -209,18 +211,6 @@ def _run(
 
 
 _CONTROL = ("unsafe", "seed", "model", "confirm", "hardware", "behind", "tokenizer", "against", "restarts")
-
-
-def _reach(options: dict[str, Any]) -> None:
-    """How the target is reached goes through the environment, so that nothing of it is a parameter."""
-    headers = options.pop("header", ())
-    if headers:
-        os.environ["K3REPRO_HEADERS"] = "\n".join(headers)
-    for name in ("ca_file", "endpoint"):
-        if value := options.pop(name, None):
-            os.environ[f"K3REPRO_{name.upper()}"] = str(value)
-    if options.pop("insecure", False):
-        os.environ["K3REPRO_INSECURE"] = "1"
 
 
 def _summary(artifact: Artifact) -> dict[str, Any]:
@@ -241,7 +231,7 @@ def _print(artifact: Artifact, table: Sequence[str], following: Sequence[Next]) 
     state = "valid" if verdict["ok"] else "NOT valid"
     state += ", permanently tainted" if verdict.get("tainted") else ""
     click.echo("; ".join(filter(None, (state, verdict.get("power", "")))))
-    for reason in verdict["reasons"]:
+    for reason in told_once(verdict["reasons"]):
         click.echo(f"  {reason}")
     for key in _TOLD:
         if verdict.get(key) not in (None, "", {}):
@@ -264,6 +254,7 @@ _TOLD = (
     "signature",
     "stops",
     "events",
+    "late",
     "recalled_to",
     "knee",
     "knees",
@@ -291,45 +282,12 @@ def _command(name: str) -> click.Command:
     ]
     options += [
         click.option("--target", envvar="K3REPRO_TARGET", help="twin:PLATFORM or a URL; $K3REPRO_TARGET."),
-        click.option("--model", help="Name of the model, where the target does not tell it (a P/D router)."),
         click.option(
             "--behind",
             multiple=True,
             metavar="URL",
             help="Engine behind the router, asked who it is: a router shows no evidence itself. Repeat it.",
         ),
-        click.option(
-            "--name",
-            "name_as",
-            default="",
-            help="What artifacts call the target [engine-version/model@hardware#mark]; never its address.",
-        ),
-        click.option("--hardware", default="", help="What the serve runs on, as you say it: mi300x, cpu."),
-        click.option(
-            "--tokenizer",
-            default="",
-            metavar="PATH",
-            help="tokenizer.json that sizes prompts; default: the server's /tokenize, if any; or none.",
-        ),
-        click.option(
-            "--slo",
-            default="",
-            metavar="LIMITS",
-            help="Count goodput under these: ttft=2s,tpot=50ms (also itl, e2e, first_answer).",
-        ),
-        click.option(
-            "--endpoint",
-            type=click.Choice(["auto", *ENDPOINTS]),
-            help="API to use; auto takes the first that answers.",
-        ),
-        click.option(
-            "--header",
-            multiple=True,
-            metavar="'NAME: VALUE'",
-            help="Sent with every request; repeat it. A bearer token comes from $K3REPRO_API_KEY.",
-        ),
-        click.option("--insecure", is_flag=True, help="Do not check the certificate of an https target."),
-        click.option("--ca-file", metavar="FILE", help="Certificate to trust; $SSL_CERT_FILE works as well."),
         click.option(
             "--seed", type=int, default=0, show_default=True, help="Seed of prompts and of the twin."
         ),
@@ -360,7 +318,7 @@ def _command(name: str) -> click.Command:
     def callback(**values: Any) -> None:
         _run(name, **values)
 
-    for option in reversed(options):
+    for option in reversed([*options, reach_options]):
         callback = option(callback)
     doc = (module.__doc__ or "").strip()
     lines = [f"  k3repro probe {name} {example}" for example in PROBES[name].EXAMPLES]

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from k3repro.cli import emit
+from k3repro.cli._reach import carried, reach, reach_options
 from k3repro.cli._shipped import copy_project, shipped
 from k3repro.errors import MissingExtra, UsageError
 from k3repro.pipeline import PipelineResult, RunPlan, Silent, explain, reporter, run_pipeline
@@ -50,13 +51,21 @@ _MARKS = {"fresh": "dim", "preserved": "dim", "ran": "green", "stale": "yellow",
 @click.option("--jobs", type=click.IntRange(1), help="Local worker processes. [default: 2]")
 @click.option("--yes", is_flag=True, help="router: do not ask before anything is sent.")
 @click.option("--full", is_flag=True, help="router: the probes' own defaults instead of the quick set.")
-@click.option("--name", "name_as", default="", help="router: what artifacts call the serve.")
-@click.option("--model", help="router: the model's name, where the target does not tell it.")
-@click.option("--hardware", default="", help="router: what the serve runs on, in your words.")
-@click.option("--slo", default="", help="router: count goodput under these limits: ttft=2s,tpot=50ms.")
 @click.option(
-    "--max-seconds", type=float, default=120.0, show_default=True, help="router: time limit of each ladder."
+    "--minutes",
+    type=click.FloatRange(min=0, min_open=True),
+    help="router: about what the whole may take. [default: 5; 60 with --full]",
 )
+@click.option(
+    "--max-tokens",
+    type=click.IntRange(1),
+    help="router: token cap of a reply in the gate. [default: 64; 2048 where the model thinks]",
+)
+@click.option("--natural", is_flag=True, help="router: let replies end where the model ends them.")
+@click.option(
+    "--unsafe", is_flag=True, help="router: go on behind a gate that failed; taints what is sealed."
+)
+@reach_options
 @click.option("--output", type=click.Path(path_type=Path), help="router: folder of its store and site.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and no progress.")
 def run(
@@ -74,8 +83,9 @@ def run(
 
     Only stale stages run. Ctrl-C and crashes keep what is done; the same command resumes.
 
-    `router` needs no notebooks: gate, latency, envelope, osl-sweep, saturation and agentic on one URL, after
-    a plan with its cost and your consent, and a site of that serve alone.
+    `router` needs no notebooks: gate, latency, envelope, osl-sweep, saturation and agentic on one URL within
+    five minutes, after a plan with its cost and your consent; each table as its probe ends, then a site of
+    that serve alone.
 
     \b
     Examples:
@@ -84,8 +94,10 @@ def run(
       k3repro run router --target http://router:30000 --slo ttft=2s,tpot=50ms
       k3repro run report --remeasure osl-sweep
     """
+    words = f"k3repro run {pipeline} {carried(target or 'TARGET', options)}"
+    reach(options)
     if pipeline == "router":
-        _router(target, only_explain, as_json, options)
+        _router(target, words, only_explain, as_json, options)
         return
     if only_explain:
         plan = explain(pipeline, target=target, fresh=fresh, remeasure=remeasure)
@@ -148,14 +160,16 @@ def lab(arguments: tuple[str, ...], as_json: bool) -> None:
     os.execv(sys.executable, command)
 
 
-def _router(target: str | None, only_explain: bool, as_json: bool, options: dict[str, Any]) -> None:
+def _router(
+    target: str | None, words: str, only_explain: bool, as_json: bool, options: dict[str, Any]
+) -> None:
     """One URL: plan, consent, probes, results, site. Exit code 1: something was found or failed."""
     from k3repro.cli._router import run_on_url
 
     if not target:
         fix = "Give --target http://router:30000 (or twin:mi325x to try it)."
         raise UsageError("no target", where="run router", fix=fix)
-    if not run_on_url(target, only_explain=only_explain, as_json=as_json, **options):
+    if not run_on_url(target, words, only_explain=only_explain, as_json=as_json, **options):
         sys.exit(1)
 
 

@@ -6,12 +6,12 @@ __all__ = ["advice"]
 
 _ADVICE = {
     400: "The server refuses the request; its words say why.",
-    401: "Set $K3REPRO_API_KEY (sent as a bearer token), or give --header 'Name: value'.",
-    403: "The key is not allowed to do this, or a proxy refuses; check $K3REPRO_API_KEY and --header.",
-    404: "Check the URL's prefix, --model against /v1/models, and --endpoint (completions, chat, responses).",
-    405: "This path takes no POST: check the URL's prefix and --endpoint.",
+    401: "Set $K3REPRO_API_KEY (sent as a bearer token), or $K3REPRO_HEADERS ('Name: value', also --header).",
+    403: "The key is not allowed to do this, or a proxy refuses: $K3REPRO_API_KEY, $K3REPRO_HEADERS.",
+    404: "Check the URL's prefix, --model against /v1/models, the API (--endpoint, $K3REPRO_ENDPOINT).",
+    405: "This path takes no POST: check the URL's prefix and the API (--endpoint, $K3REPRO_ENDPOINT).",
     413: "The request is too large for the server or a proxy before it: ask for shorter prompts.",
-    422: "The server refuses the request; its words say why. --endpoint names another API.",
+    422: "The server refuses the request; its words say why. Another API: --endpoint, $K3REPRO_ENDPOINT.",
     429: "The server limits the rate: lower --concurrency or --rate, or have the limit raised.",
     500: "The server failed: read its log. A router: ask its engines directly.",
     502: "What stands before the server gets no answer from it: is the engine up?",

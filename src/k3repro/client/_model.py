@@ -133,10 +133,15 @@ class RequestRecord:
 
     @property
     def itl_s(self) -> float | None:
-        """(e2e - ttft) / (completion_tokens - tokens in the first event); None when the server did not tell
-        those.
+        """(e2e - ttft) / (completion_tokens - tokens in the first event), seconds between tokens.
+
+        The first event brought what the server says, or one token where each token had an event of its own
+        (but for the one that ended a reply of `stop`, which shows nothing); else None: not known.
         """
-        return None if self.first_event_tokens is None else self._per_token(self.first_event_tokens)
+        first = self.first_event_tokens
+        if first is None and self.events + (self.finish_reason == "stop") >= (self.completion_tokens or 0):
+            first = 1
+        return None if first is None else self._per_token(first)
 
     def _per_token(self, first: int) -> float | None:
         later = (self.completion_tokens or 0) - first

@@ -9,11 +9,12 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from k3repro import serve
-from k3repro.client._access import ENDPOINTS, Access
+from k3repro.client._access import Access
 from k3repro.client._address import Address, TwinAddress, parse_target
 from k3repro.client._advice import advice
 from k3repro.client._clock import new_loop
 from k3repro.client._encode import Encoder
+from k3repro.client._endpoint import find_endpoint
 from k3repro.client._evidence import engine_of, evidence_of, max_model_len_of, model_of, twin_evidence
 from k3repro.client._exchange import Handle, Receiver
 from k3repro.client._fetch import Fetch, Fetched
@@ -115,10 +116,11 @@ class Target:
 
     async def fetch(self, path: str, document: Any = None, *, timeout_s: float | None = None) -> Fetched:
         """GET `path`, or POST `document` to it; `timeout_s` where the target's own limit is too short."""
-        limit = self._timeout_s if timeout_s is None else timeout_s
-        loop = asyncio.get_running_loop()
-        fetch = Fetch(loop.create_future())
         request = self.encoder.get(path) if document is None else self.encoder.post(path, document)
+        return await self._fetched(request, self._timeout_s if timeout_s is None else timeout_s)
+
+    async def _fetched(self, request: bytes, limit: float) -> Fetched:
+        fetch = Fetch(asyncio.get_running_loop().create_future())
         fetch.handle = handle = self.transport.open(request, fetch)
         try:
             async with asyncio.timeout(limit):
@@ -177,19 +179,11 @@ class Target:
             self._nameless(models)
         self.encoder.model = self.model
         if self._access.endpoint == "auto" and self.clock == "wall":
-            self.encoder.endpoint = await self._endpoint()
+            self.encoder.endpoint = await find_endpoint(self.encoder, self._status)
         self.endpoint = self.encoder.endpoint
 
-    async def _endpoint(self) -> str:
-        """The first endpoint this server has. A GET generates nothing and is refused with 405 where there is
-        one; where GETs of it are unknown too, an empty document, which generates nothing either.
-        """
-        for name, path in ENDPOINTS.items():
-            if (await self.fetch(path)).status != 404:
-                return name
-            if (await self.fetch(path, {})).status not in (404, 405, 501):
-                return name
-        return "completions"
+    async def _status(self, request: bytes) -> int | None:
+        return (await self._fetched(request, self._timeout_s)).status
 
     def _nameless(self, models: Fetched) -> None:
         status = models.status

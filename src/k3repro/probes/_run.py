@@ -20,6 +20,7 @@ from k3repro.probes.confirmation import SEEN_ON_ONE, earlier_runs, require_fresh
 from k3repro.probes.crosscheck import event_reasons, server_reasons, witness
 from k3repro.probes.identity import Identity
 from k3repro.probes.interrupt import Interrupt
+from k3repro.probes.lateness import late_first_tokens
 from k3repro.probes.notebook import offer
 from k3repro.probes.plan import as_parameters, estimate, require_room, whole
 from k3repro.probes.pricing import price
@@ -269,6 +270,11 @@ def judge_run(probe: ModuleType, chosen: Any, session: Session, run: Run) -> dic
         verdict |= {"ok": False, "reasons": [*verdict["reasons"], *parted]}
     if probe.PERFORMANCE and (shared := event_reasons(rows)):
         verdict["events"] = shared[0]
+    if probe.PERFORMANCE and (late := late_first_tokens(run.rows("rungs"), rows)):
+        verdict["late"] = (
+            f"TTFT of {len(late)} rungs: the client's timers were late by up to "
+            f"{max(late.values()) * 1000:.1f} ms, too much beside it; the other times stand"
+        )
     return verdict
 
 

@@ -7,7 +7,10 @@ from typing import Any
 
 from k3repro.store import Artifact, Store
 
-__all__ = ["Next", "runs_text", "what_next"]
+__all__ = ["LEAST_THOUGHT", "Next", "after_gate", "runs_text", "what_next"]
+
+LEAST_THOUGHT = 2048
+"""Output tokens in which a model that thinks first answers a needle question."""
 
 _ORDER = ("needle-gate", "latency", "envelope", "osl-sweep", "saturation", "agentic")
 _WHY = {
@@ -32,16 +35,20 @@ class Next:
         return {"command": self.command, "why": self.why}
 
 
-def what_next(artifact: Artifact, store: Store, target: str) -> list[Next]:
-    """At most three next steps after `artifact`, the likeliest first."""
+def what_next(artifact: Artifact, store: Store, words: str) -> list[Next]:
+    """At most three next steps after `artifact`, the likeliest first, and never the one just taken.
+
+    `words`: the options that every command needs, ``--target http://router:30000 --model m`` for example.
+    """
     found: list[Next] = []
     if not artifact.verdict.get("ok"):
-        found.append(Next(f"k3repro artifacts show {artifact.seal[:12]}", "every reason, with its rung"))
+        root = f" --artifacts {words.partition(' --artifacts ')[2]}" if " --artifacts " in words else ""
+        found.append(
+            Next(f"k3repro artifacts show {artifact.seal[:12]}{root}", "every reason, with its rung")
+        )
     if artifact.name == "needle-gate" and not artifact.verdict.get("ok"):
-        return [
-            *found,
-            Next(f"k3repro probe needle-gate --target '{target}' --reuse 4", "race or stale state?"),
-        ]
+        option, why = after_gate(artifact)
+        return [Next(f"k3repro probe needle-gate {words} {option}", why), *found]
     serve = artifact.serve.get("id")  # one serve may go by two names: with its hardware said, and without
     done = {
         known.name
@@ -51,13 +58,23 @@ def what_next(artifact: Artifact, store: Store, target: str) -> list[Next]:
         and known.verdict.get("ok")
     }
     found += [
-        Next(f"k3repro probe {name} --target '{target}'", _WHY[name]) for name in _ORDER if name not in done
+        Next(f"k3repro probe {name} {words}", _WHY[name])
+        for name in _ORDER
+        if name not in done and name != artifact.name
     ]
     if {"latency", "envelope"} <= done:
-        found.append(
-            Next(f"k3repro run router --target '{target}'", "all of it again, and a site of this serve")
-        )
+        plain = words.partition(" --artifacts ")[0]
+        found.append(Next(f"k3repro run router {plain}", "six probes at once, and a site of this serve"))
     return found[:3]
+
+
+def after_gate(gate: Artifact) -> tuple[str, str]:
+    """What to add to a gate that did not pass, and why."""
+    cap = int(gate.parameters["max_tokens"])
+    if gate.verdict.get("outcomes", {}).get("capped"):
+        why = "it thinks, or talks, before it answers: a longer reply lets it get there"
+        return f"--max-tokens {max(LEAST_THOUGHT, 4 * cap)}", why
+    return "--reuse 4", "race or stale state?"
 
 
 def runs_text(artifact: Artifact, store: Store) -> str:

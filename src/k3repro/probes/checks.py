@@ -11,28 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from k3repro.client import CLIENT_SHARE_LIMIT, RequestRecord, WaveLoad, wave_load
+from k3repro.client import RequestRecord, WaveLoad, wave_load
+from k3repro.probes._limits import LIMITS
+from k3repro.probes.lateness import busy_client
 from k3repro.probes.plan import Rung
-from k3repro.probes.wave_monitor import LAG_LIMIT_S, LAG_SHARE, Headroom
+from k3repro.probes.wave_monitor import Headroom
 from k3repro.units import order_free_sum
 
-LIMITS = {
-    "forced_tokens": 0.001,  # relative difference of tokens delivered and tokens forced
-    "delivered_concurrency": 0.95,  # least in-flight plateau over requested
-    "little": 0.05,  # relative difference of arrival rate x time in system and requests in flight
-    "prompt_tokens": 0.05,  # relative distance of a prompt from its target, as the server counted it, and
-    "prompt_tokens_slack": 16,  # tokens beyond that: what short prompts vary by where nothing counts them
-    "prompt_tokens_share": 0.9,  # least share of a rung's prompts within the sum of these two (one may miss)
-    "prompt_tokens_far": 0.5,  # relative distance that no prompt may have
-    "prompt_tokens_mean": 0.02,  # relative distance of the mean over many, and
-    "prompt_tokens_mean_slack": 6,  # tokens beyond that; of few prompts more (`_mean_limit`)
-    "cached_tokens": 0.02,  # largest share of prompt tokens served from a prefix cache
-    "client_share": CLIENT_SHARE_LIMIT,  # largest share of what the client can do on this machine
-    "client_lag_s": LAG_LIMIT_S,  # p99 of missed deadlines in the client's own loop, or, if that is more,
-    "client_lag_share": LAG_SHARE,  # this share of the rung's median time to first token
-    "send_lag_s": 0.1,  # p99 of how late an open loop's requests went out, or, if that is more,
-    "send_lag_share": 0.02,  # this share of the time over which they were due
-}
 ANY = frozenset({"*"})
 """For `allow`: whatever this rung shows makes it no worse (a warm-up)."""
 _NS = 1e-9
@@ -89,7 +74,7 @@ def summarise(
     targets = {entry.request_id: entry.prompt_tokens for entry in asked}
     found.reasons += prompt_reasons(rung, done, allow, targets)
     if timed and rung.measured:
-        _client(found, client_share, headroom, median_ttft(done))
+        found.reasons += busy_client(client_share, headroom, done)
         retried = sum(record.retries > 0 for record in records)
         found.require(not retried, f"{retried} requests were refused with 429 and sent again: rate-limited")
     reasons = found.reasons
@@ -131,12 +116,6 @@ def _forced_ratio(rung: Rung, records: Sequence[RequestRecord], asked: Sequence[
     return sum(record.completion_tokens or 0 for record in records) / wanted
 
 
-def median_ttft(records: Sequence[RequestRecord]) -> float | None:
-    """Median seconds to the first token; None where none came."""
-    times = sorted(record.ttft_s for record in records if record.ttft_s is not None)
-    return times[len(times) // 2] if times else None
-
-
 def _natural(record: RequestRecord, rung: Rung) -> bool:
     inside = record.completion_tokens is not None and record.completion_tokens <= rung.output_tokens
     return record.finish_reason == "stop" and inside
@@ -176,23 +155,6 @@ def _punctual(found: Findings, records: Sequence[RequestRecord]) -> None:
     limit = max(LIMITS["send_lag_s"], LIMITS["send_lag_share"] * span)
     worst = late[math.ceil(0.99 * len(late)) - 1]
     found.require(worst <= limit, f"the open loop was not kept: requests went out {worst:.2f} s late (p99)")
-
-
-def _client(found: Findings, share: float | None, headroom: Headroom | None, ttft_s: float | None) -> None:
-    """Was it the client that was measured? Its share of what it can do here, and how late its own timers
-    were, held against the shortest time that is measured.
-    """
-    if share is not None:
-        found.require(
-            share <= LIMITS["client_share"], f"client-bound: {share:.0%} of what the client can do here"
-        )
-    lag = headroom.lag_s if headroom else None
-    if lag is not None:
-        limit = max(LIMITS["client_lag_s"], LIMITS["client_lag_share"] * (ttft_s or 0.0))
-        found.require(
-            lag <= limit,
-            f"client-bound: deadlines missed by {lag * 1000:.1f} ms, {limit * 1000:.1f} ms are allowed here",
-        )
 
 
 def prompt_reasons(

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any, Protocol, TextIO
 
 from k3repro.probes.plan import Rung
+from k3repro.probes.reasons import told_once
 
 _BARS = "▁▂▃▄▅▆▇█"
 
@@ -85,7 +86,7 @@ class Lines:
         if self._rates:
             self.note(f"tok/s {sparkline(self._rates)}")
         if verdict is not None and self._verdict:
-            self.note("valid" if verdict["ok"] else f"NOT valid: {'; '.join(verdict['reasons'])}")
+            self.note("valid" if verdict["ok"] else f"NOT valid: {'; '.join(told_once(verdict['reasons']))}")
 
     def note(self, text: str) -> None:
         """One line."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from k3repro.client import RequestRecord
 from k3repro.errors import UsageError
+from k3repro.probes.lateness import late_first_tokens
 from k3repro.store import Artifact
 from k3repro.units import format_decimal, order_free_sum, quantile, quantile_supported
 
@@ -66,6 +67,8 @@ def parse_slo(text: str) -> Slo | None:
 def results(artifact: Artifact, slo: str = "") -> list[dict[str, Any]]:
     """One row per step of a sealed ladder (all its waves together), in the order they ran.
 
+    `ttft_late_s`: by how much (p99, seconds) the client was too late for its TTFT; None where it was not.
+
     Raises:
         UsageError: `slo` is none (`parse_slo`).
     """
@@ -73,14 +76,19 @@ def results(artifact: Artifact, slo: str = "") -> list[dict[str, Any]]:
     if not {"rungs", "requests"} <= tables:
         return []
     rungs = sorted((row for row in artifact.rows("rungs") if row["measured"]), key=lambda r: r["position"])
+    rows = artifact.rows("requests")
     by_wave: dict[str, list[RequestRecord]] = {}
-    for row in artifact.rows("requests"):
+    for row in rows:
         by_wave.setdefault(row["wave"], []).append(RequestRecord.of_row(row))
     levels: dict[str, list[Mapping[str, Any]]] = {}
     for rung in rungs:
         levels.setdefault(rung["rung"].partition("#")[0], []).append(rung)
-    limit = parse_slo(slo)
-    return [level_results(name, waves, by_wave, limit) for name, waves in levels.items()]
+    limit, late = parse_slo(slo), late_first_tokens(rungs, rows)
+    return [
+        level_results(name, waves, by_wave, limit)
+        | {"ttft_late_s": max((late[wave["rung"]] for wave in waves if wave["rung"] in late), default=None)}
+        for name, waves in levels.items()
+    ]
 
 
 def level_results(
@@ -145,6 +153,28 @@ def results_text(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     lines += [_line(width, 11, _times(row, metric)) for row, metric in known]
     if any(row["ttft"]["n"] and row["ttft"]["p99_s"] is None for row in rows):
         lines.append("-: too few requests for that quantile (p99: 500, --p99). ~: median of fewer than ten.")
+    return lines + _unknown(rows)
+
+
+_WHY = {
+    "ttft": "replies were not streamed",
+    "tpot": "no time between tokens was seen: one token a reply, or all of them in one event",
+    "itl": "events bring several tokens, and the server does not say how many the first one brought",
+}
+
+
+def _unknown(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Why a time is in no line, or is not to be trusted."""
+    lines = []
+    for metric, why in _WHY.items():
+        steps = [row["step"] for row in rows if row["completed"] and not row[metric]["n"]]
+        if steps and not (metric == "itl" and not any(row["tpot"]["n"] for row in rows)):
+            lines.append(f"{_NAMES[metric]} of {', '.join(steps)} is unknown: {why}.")
+    if late := [row["ttft_late_s"] for row in rows if row.get("ttft_late_s")]:
+        lines.append(
+            f"TTFT?: this client's timers were late by up to {max(late) * 1000:.1f} ms, more than 5 % of it; "
+            "the other times stand. A machine with less to do measures it."
+        )
     return lines
 
 
@@ -169,7 +199,8 @@ def _times(row: Mapping[str, Any], metric: str) -> list[str]:
         middle = f"~{_number(_ms(found['median_s']), 1)}"
     rest = [_number(_ms(found[f"p{q * 100:g}_s"]), 1) for q in QUANTILES[1:]]
     mean = _number(_ms(found["mean_s"]), 1)
-    return [row["step"], _NAMES[metric], str(found["n"]), mean, middle, *rest]
+    name = _NAMES[metric] + "?" * (metric == "ttft" and bool(row.get("ttft_late_s")))
+    return [row["step"], name, str(found["n"]), mean, middle, *rest]
 
 
 def _ms(seconds: float | None) -> float | None:

@@ -16,8 +16,6 @@ from k3repro.client import Request, RequestRecord, fetch_url, run_wave
 from k3repro.serve import Metrics, parse_metrics
 from k3repro.units import highest_quantile, quantile
 
-LAG_LIMIT_S = 0.005
-LAG_SHARE = 0.02
 _TICK_S = 0.01
 _FEW_TICKS = 10
 

@@ -14,6 +14,7 @@ _RUNGS = {
     "completed": "BIGINT", "prompt_tokens": "BIGINT", "completion_tokens": "BIGINT",
     "prompt_tokens_target": "BIGINT",
     "output_tokens_target": "BIGINT", "wall_s": "DOUBLE", "in_flight_plateau": "DOUBLE",
+    "client_lag_s": "DOUBLE",
 }  # fmt: skip
 _REQUESTS = {
     "request_id": "VARCHAR", "wave": "VARCHAR", "outcome": "VARCHAR", "sent_ns": "BIGINT",

@@ -25,14 +25,21 @@ SELECT probe, seal, subject, tier, concurrency, isl, osl, CAST(sum(completed) AS
        min(in_flight_plateau) AS in_flight_plateau, count(DISTINCT run_id) AS n_runs
 FROM all_rungs WHERE measured AND valid GROUP BY probe, seal, subject, tier, concurrency, isl, osl;
 
--- First-token time and TPOT (pooled) at the same places.
+-- Rungs whose client was too late, by the p99 of its timers, for their first tokens: the rule of k3repro.probes.lateness.
+CREATE OR REPLACE VIEW late_rungs AS
+SELECT g.probe, g.seal, g.rung FROM all_rungs AS g JOIN all_requests AS r ON r.probe = g.probe AND r.seal = g.seal AND r.wave = g.rung
+WHERE g.measured AND r.outcome = 'completed' GROUP BY g.probe, g.seal, g.rung
+HAVING max(g.client_lag_s) > greatest(0.001, 0.05 * quantile_cont(r.ttft_s, 0.5));
+
+-- First-token time (NULL where the client was too late for it) and TPOT (pooled) at the same places.
 CREATE OR REPLACE VIEW rung_latency AS
 SELECT g.probe, r.seal, r.subject, g.concurrency, g.isl, g.osl, count(*) AS n_requests,
-       CASE WHEN count(*) >= 10 THEN quantile_cont(r.ttft_s, 0.5) END AS ttft_p50_s,
-       CASE WHEN count(*) >= 50 THEN quantile_cont(r.ttft_s, 0.9) END AS ttft_p90_s,
-       CASE WHEN count(*) >= 500 THEN quantile_cont(r.ttft_s, 0.99) END AS ttft_p99_s,
+       CASE WHEN count(*) >= 10 AND count(l.rung) = 0 THEN quantile_cont(r.ttft_s, 0.5) END AS ttft_p50_s,
+       CASE WHEN count(*) >= 50 AND count(l.rung) = 0 THEN quantile_cont(r.ttft_s, 0.9) END AS ttft_p90_s,
+       CASE WHEN count(*) >= 500 AND count(l.rung) = 0 THEN quantile_cont(r.ttft_s, 0.99) END AS ttft_p99_s,
        sum(done_ns - first_token_ns) / 1e6 / nullif(sum(r.completion_tokens - 1), 0) AS tpot_ms
 FROM all_requests AS r JOIN all_rungs AS g ON g.probe = r.probe AND g.seal = r.seal AND g.rung = r.wave
+LEFT JOIN late_rungs AS l ON l.probe = g.probe AND l.seal = g.seal AND l.rung = g.rung
 WHERE g.measured AND g.valid GROUP BY g.probe, r.seal, r.subject, g.concurrency, g.isl, g.osl;
 
 -- The relation of a printed cell to what predicts it, as the artifact `relation` has it (k3repro.relation); and the same
