@@ -1,4 +1,5 @@
 -- title: Does a real engine repeat itself?
+-- column serve: {label = "engine start", kind = "code"}
 -- column path: {label = "asked through"}
 -- column kind: {label = "compared with the answers at concurrency one"}
 -- column concurrency: {label = "in flight"}
@@ -13,6 +14,7 @@
 SELECT s.seal, coalesce(json_extract_string(a.serve, '$.models[0]'), json_extract_string(a.serve, '$.behind.decode.models[0]')) AS model,
        CASE WHEN json_extract_string(a.parameters, '$.decode') <> '' THEN 'router, prefill, decode'
             ELSE 'one engine' END AS path,
+       coalesce(json_extract_string(a.serve, '$.id'), json_extract_string(a.serve, '$.behind.decode.id')) AS serve,
        CASE s.kind WHEN 'repeat' THEN 'asked again' WHEN 'concurrency' THEN 'asked together'
                    WHEN 'reuse' THEN 'asked again, slots used by others meanwhile'
                    WHEN 'direct' THEN 'decode engine asked directly, no hand-off'

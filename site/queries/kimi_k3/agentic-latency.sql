@@ -1,7 +1,7 @@
 -- title: Replay latency against input length
 -- column source: {label = "from"}
 -- column profile: {label = "corpus"}
--- column concurrency: {label = "lanes"}
+-- column concurrency: {label = "users"}
 -- column input_tokens: {label = "input length, printed", unit = "tokens", format = "d"}
 -- column seconds: {label = "time", unit = "s", format = ".3g"}
 -- column relation: {label = "relation to the twin"}

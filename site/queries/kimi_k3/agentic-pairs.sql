@@ -1,5 +1,5 @@
 -- title: Agentic replays, printed beside the twin
--- column concurrency: {label = "lanes"}
+-- column concurrency: {label = "users"}
 -- column printed: {label = "printed", format = ".1f", seal = "printed_seal"}
 -- column twin: {label = "twin", format = ".1f", seal = "twin_seal"}
 -- column relative_difference: {label = "twin minus printed, relative", format = ".1%", difference = true}

@@ -1,7 +1,7 @@
 -- title: Agentic replays
 -- column source: {hide = true}
 -- column subject: {label = "target"}
--- column concurrency: {label = "lanes"}
+-- column concurrency: {label = "users"}
 -- column window_s: {label = "window", unit = "s", format = ".0f"}
 -- column completed: {label = "turns completed"}
 -- column cut: {label = "cut at the end"}

@@ -1,6 +1,6 @@
 -- title: What the printed long rows would cost per token, beside the line of one split
 -- column platform: {label = "platform"}
--- column concurrency: {label = "lanes"}
+-- column concurrency: {label = "users"}
 -- column n_requests: {label = "turns"}
 -- column input_p99: {label = "input p99", unit = "tokens", format = "d"}
 -- column itl_ms: {label = "between tokens, printed", unit = "ms", format = ".0f"}

@@ -1,5 +1,5 @@
 -- title: Agentic replays, as printed
--- column concurrency: {label = "lanes"}
+-- column concurrency: {label = "users"}
 -- column n_requests: {label = "turns completed"}
 -- column input_p99: {label = "input p99", unit = "tokens", format = "d"}
 -- column ttft_p50_s: {label = "TTFT p50", unit = "s", format = ".1f"}

@@ -1,5 +1,5 @@
 -- title: Every replay, published, predicted and simulated
--- column concurrency: {label = "lanes"}
+-- column concurrency: {label = "users"}
 -- column published: {label = "published", format = ".4g", seal = "printed_seal"}
 -- column predicted: {label = "predicted, slope k", format = ".0f", seal = "law_seal"}
 -- column run: {label = "twin", format = ".4g", seal = "twin_seal"}

@@ -6,8 +6,8 @@
 -- column high_max_num_seqs: {label = "MAX_NUM_SEQS, more", format = "d"}
 -- column low_rate: {label = "output rate, fewer", unit = "tokens/s", format = ".0f"}
 -- column high_rate: {label = "output rate, more", unit = "tokens/s", format = ".0f"}
--- column low_gain: {label = "gain over the rung before, fewer", format = ".1%"}
--- column high_gain: {label = "gain over the rung before, more", format = ".1%"}
+-- column low_gain: {label = "gain over the step before, fewer", format = ".1%"}
+-- column high_gain: {label = "gain over the step before, more", format = ".1%"}
 -- column low_knee: {label = "knee, fewer", format = "d"}
 -- column high_knee: {label = "knee, more", format = "d"}
 -- column n_requests: {hide = true}

@@ -124,7 +124,7 @@ def make_tree(
     tokens = sorted({token for text in html.values() for token in tokens_of(text)})
     style = KEPT.get("theme", [sources.identity, tokens], lambda: theme_css(frozenset(tokens)))
     _files.write_changed(staging / THEME, style)
-    _files.write_changed(staging / INDEX, index_of(staging))
+    _files.write_changed(staging / INDEX, index_of(staging, sources.identity))
     _files.move_into(beside, staging)
     return staging, shipped.seals
 

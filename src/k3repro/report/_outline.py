@@ -20,7 +20,7 @@ from k3repro.report._glossary import Term, mark_terms
 from k3repro.report._html import parse_page
 from k3repro.report._markup import attributes, canonical_json, sha256
 from k3repro.report._page_per_row import Instance
-from k3repro.report._pages import Page, Where, render_page
+from k3repro.report._pages import FILE, Page, Where, folded, render_page
 from k3repro.report._site import Site
 
 __all__ = ["Outline", "Said", "extensions", "outline_of", "outline_of_template", "said_on"]
@@ -150,7 +150,7 @@ class _Placeholders(Page):
         return f'<pre class="k3-source"><code{attributes({"data-source": path})}></code></pre>'
 
     def source(self, path: str, language: str = "") -> str:
-        return self._block(self.code(path, ""))
+        return self._block(folded(FILE, self.code(path, "")))
 
     def finish(self, text: str) -> str:
         return text

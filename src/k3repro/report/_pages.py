@@ -27,8 +27,9 @@ from k3repro.report._tables import block_id, citation_badges, further_rows, tabl
 from k3repro.report._tree import further_nodes, tree_html
 from k3repro.report._values import badge, relation_badge, value_html
 
-__all__ = ["Page", "Shipped", "render_page"]
+__all__ = ["FILE", "Page", "Shipped", "folded", "render_page"]
 
+FILE = "The file, as it stands in the repository"  # no name: many hold digits that no artifact gives
 _ID = re.compile(r' id="([^"]+)"')
 Where = Mapping[str, Any] | None
 
@@ -234,14 +235,14 @@ class Page:
         return relation_badge(str(relations.pop()), query, where)
 
     def source(self, path: str, language: str = "") -> str:
-        """A file of the repository, verbatim, in an element whose bytes are hashed against it."""
+        """A file of the repository, verbatim and folded, in an element whose bytes are hashed against it."""
         file = (self.site.root.parent / path).resolve()
         if not file.is_relative_to(self.site.root.parent.resolve()) or not file.is_file():
             raise InputError(
                 f"no file {path!r} in the repository", where=self.name, fix="Name it from its root."
             )
         self.read.add(f"file:{path}")
-        return self._block(self.code(path, file.read_text("utf-8"), language or file.suffix[1:]))
+        return self._block(folded(FILE, self.code(path, file.read_text("utf-8"), language or file.suffix[1:])))
 
     def code(self, path: str, text: str, language: str = "") -> str:
         """`text` as source code, shipped below `sources/` so that audit can compare."""
@@ -258,7 +259,7 @@ class Page:
         """The SQL of a named query, folded."""
         text = self._use(query, lambda: self.sources.result(query).query.sql)
         code = self.code(f"queries/{query}.sql", text, "sql")
-        return self._block(f'<details class="k3-rows"><summary>SQL</summary>{code}</details>')
+        return self._block(folded("SQL", code))
 
     def exists(self, page: str) -> bool:
         """Whether a page of that name has a template."""
@@ -332,6 +333,11 @@ class Page:
         if further and (match := _ID.search(element)):
             self.further[html.unescape(match.group(1))] = further
         return f"\n\n{element}\n\n"
+
+
+def folded(summary: str, inner: str) -> str:
+    """What most readers pass over, behind one line."""
+    return f'<details class="k3-rows"><summary>{escape(summary)}</summary>{inner}</details>'
 
 
 def render_page(page: Page, template: str) -> str:

@@ -7,6 +7,7 @@ Taken from the pages themselves, so that the verifier can take it again and comp
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,9 @@ def page_entries(name: str, root: Any) -> list[list[Any]]:
                 sections.append((kind, f"{name}#{anchor}" if anchor else name, _text(element), []))
         elif element.tag in _PROSE and not _is_chrome(element) and not _inside(element, article):
             sections[-1][3].append(_text(element))
+    # Under a heading with a form or a chart alone stands no prose: the page's own sentence does.
     found = [
-        [kind, address, title, heading, _shortened(" ".join(prose))]
+        [kind, address, title, heading, _shortened(" ".join(prose) or about)]
         for kind, address, heading, prose in sections
     ]
     return found + [[kind, f"{name}#{ident}", title, *texts] for kind, ident, *texts in _parts(article)]
@@ -57,8 +59,10 @@ def _parts(article: Any) -> Iterator[tuple[Any, ...]]:
         holder = table.xpath("ancestor::*[@id][1]")
         captions = table.xpath(".//*[@class='k3-caption']")
         if holder and captions:
-            cells = dict.fromkeys(_plain(cell) for cell in table.xpath(".//tbody//td"))
-            yield TABLE, holder[0].get("id"), _plain(captions[0]), _shortened(" ".join(filter(None, cells)))
+            # Column by column: what names the rows comes first, and stands together.
+            columns = zip_longest(*(row.findall("td") for row in table.xpath("./tbody/tr")))
+            cells = dict.fromkeys(_plain(cell) for column in columns for cell in column if cell is not None)
+            yield TABLE, holder[0].get("id"), _plain(captions[0]), _shortened(" · ".join(filter(None, cells)))
     for block in article.xpath(".//div[@class='k3-block'][@id]"):
         head = block.xpath("./ul/li[1]/span")
         texts = {span.get("data-column"): _plain(span) for span in head}
@@ -74,14 +78,16 @@ def index_text(entries: Mapping[str, list[list[Any]]]) -> str:
     return f"window.k3Search={script_json(rows)};\n"
 
 
-def index_of(root: Path) -> str:
-    """The index of every page below `root`."""
+def index_of(root: Path, identity: str = "") -> str:
+    """The index of every page below `root`; identity: of the code that reads them, so that entries may be kept."""
     pages = {path.relative_to(root).as_posix(): path for path in sorted(root.rglob("*.html"))}
-    return index_text({name: _entries_of(name, path.read_bytes()) for name, path in pages.items()})
+    return index_text({name: _entries_of(name, path.read_bytes(), identity) for name, path in pages.items()})
 
 
-def _entries_of(name: str, page: bytes) -> list[list[Any]]:
-    return KEPT.get("entries", [name, sha256(page)], lambda: page_entries(name, parse_page(page)[0]))
+def _entries_of(name: str, page: bytes, identity: str) -> list[list[Any]]:
+    return KEPT.get(
+        "entries", [identity, name, sha256(page)], lambda: page_entries(name, parse_page(page)[0])
+    )
 
 
 def _is_chrome(element: Any) -> bool:

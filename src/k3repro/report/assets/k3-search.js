@@ -99,9 +99,11 @@
     const wanted = asked(words(text)).map((word) => ({ word, begin: /^\d/.test(word) ? null : stem(word), rare: lookUp(entries, word).rare + .1 }));
     const hit = (item) => wanted.find(({ word, begin }) => item.word === word || (begin && item.word.startsWith(begin)));
     const list = places(entry.prose), hits = list.map(hit);
+    // Words side by side as they were asked tell more than the same words apart.
+    const beside = hits.map((one, at) => (one && hits[at + 1] && wanted.indexOf(hits[at + 1]) === wanted.indexOf(one) + 1 ? 1 : 0));
     let start = 0, value = -1;
     for (let at = 0; at < list.length; at += 1) {
-      const sum = [...new Set(hits.slice(at, at + most))].reduce((total, one) => total + (one ? one.rare : 0), 0);
+      const sum = [...new Set(hits.slice(at, at + most))].reduce((total, one) => total + (one ? one.rare : 0), 0) + beside.slice(at, at + most - 1).reduce((total, one) => total + one, 0);
       if (sum > value + 1e-9) { value = sum; start = at; }
     }
     while (start > 0 && !hits[start]) start += 1;
