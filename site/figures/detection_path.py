@@ -10,7 +10,7 @@ def figure(rows):
             "stage:N",
             title=None,
             sort=None,
-            axis=alt.Axis(orient="top", labelAngle=0, ticks=False, domain=False, grid=True),
+            axis=alt.Axis(orient="top", labelAngle=-40, ticks=False, domain=False, grid=True),
         ),
         y=alt.Y(
             "defect:N",

@@ -7,6 +7,7 @@ from typing import Any
 
 import altair as alt
 
+COUNTS = alt.Legend(format=",")
 STEPS = ["#7b8794", "#45736f", "#5b7f2b", "#9a6b00", "#b23a48"]
 
 
@@ -18,8 +19,8 @@ def figure(rows: Sequence[Mapping[str, Any]]) -> alt.FacetChart:
         .encode(
             x=alt.X("users:Q", title="users", scale=alt.Scale(type="log", base=2)),
             y=alt.Y("nodes:Q", title="fewest nodes"),
-            color=alt.Color("isl:O", title="prompt, tokens", scale=alt.Scale(range=STEPS)),
-            strokeDash=alt.StrokeDash("isl:O", title="prompt, tokens"),
+            color=alt.Color("isl:O", title="prompt, tokens", scale=alt.Scale(range=STEPS), legend=COUNTS),
+            strokeDash=alt.StrokeDash("isl:O", title="prompt, tokens", legend=COUNTS),
             tooltip=[
                 alt.Tooltip("platform:N", title="platform"),
                 alt.Tooltip("isl:Q", title="prompt, tokens", format=","),
@@ -31,4 +32,4 @@ def figure(rows: Sequence[Mapping[str, Any]]) -> alt.FacetChart:
         )
         .properties(width=265, height=220)
     )
-    return lines.facet(column=alt.Column("platform:N", title=None))
+    return lines.facet(facet=alt.Facet("platform:N", title=None), columns=2)

@@ -6,10 +6,10 @@ import altair as alt
 def figure(rows):
     return (
         alt.Chart(alt.Data(values=rows))
-        .mark_square(size=150, opacity=1)
+        .mark_rect(opacity=1)
         .encode(
-            x=alt.X("across:O", title=None, axis=None),
-            y=alt.Y("down:O", title=None, axis=None),
+            x=alt.X("across:O", title=None, axis=None, scale=alt.Scale(paddingInner=0.2)),
+            y=alt.Y("down:O", title=None, axis=None, scale=alt.Scale(paddingInner=0.2)),
             color=alt.Color("verdict:N", title=None, legend=alt.Legend(orient="bottom")),
             tooltip=["verdict:N", "printed:N", "about:N"],
         )

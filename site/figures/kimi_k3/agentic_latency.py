@@ -27,7 +27,7 @@ def figure(rows):
     slope = (
         base.transform_filter(alt.FieldEqualPredicate(field="source", equal="slope k"))
         .mark_line()
-        .encode(strokeDash=alt.StrokeDash("platform:N", legend=None))
+        .encode(strokeDash=alt.StrokeDash("platform:N", title="platform"))
     )
     printed = (
         base.transform_filter(alt.FieldEqualPredicate(field="source", equal="printed"))

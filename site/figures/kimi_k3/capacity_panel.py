@@ -2,7 +2,7 @@
 
 import altair as alt
 
-ORDER = ["served", "failed", "envelope, last rung", "printed law", "block law", "slots"]
+ORDER = ["served", "failed", "envelope, most in flight", "printed law", "block law", "slots"]
 SCALE = alt.Scale(domain=ORDER, range=["#1b6e3c", "#b23a48", "#45736f", "#0b5f87", "#9a6b00", "#7b8794"])
 SHAPES = ["circle", "cross", "circle", "diamond", "square", "triangle-up"]
 

@@ -4,7 +4,7 @@ import altair as alt
 
 
 def figure(rows):
-    """Both axes logarithmic; a step line says its name at its start, printed marks at their end."""
+    """Both axes logarithmic; a step line says its platform, printed marks what they are."""
     base = alt.Chart(alt.Data(values=rows)).encode(
         x=alt.X(
             "context_tokens:Q",

@@ -11,7 +11,7 @@ def figure(rows):
         .encode(
             x=alt.X(
                 "error:Q",
-                title="error of the simulation: left too small, right too large",
+                title=["error of the simulation", "left: too small, right: too large"],
                 scale=alt.Scale(type="symlog", constant=0.1),
                 axis=alt.Axis(format="%", values=[-0.9, -0.5, -0.2, 0, 0.2, 0.5, 1, 2, 4]),
             ),

@@ -24,18 +24,12 @@ def figure(rows: list[dict[str, Any]]) -> alt.LayerChart:
             scale=alt.Scale(type="log", nice=False, padding=12),
             axis=alt.Axis(format="~s"),
         ),
-        color=alt.Color("source:N", title="From"),
+        color=alt.Color("source:N", title=None, legend=alt.Legend(columns=3)),
+        shape=alt.Shape("source:N", title=None),
+        strokeDash=alt.StrokeDash("source:N", title=None),
         tooltip=["source:N", "context:Q", "gap_ms:Q"],
     )
     printed = alt.FieldEqualPredicate(field="relation", equal=INDEPENDENT)
-    lines = (
-        base.transform_filter({"not": printed})
-        .mark_line(point=True)
-        .encode(strokeDash=alt.StrokeDash("source:N", title="From"))
-    )
-    marks = (
-        base.transform_filter(printed)
-        .mark_point(filled=True, size=90)
-        .encode(shape=alt.Shape("source:N", title="From"))
-    )
+    lines = base.transform_filter({"not": printed}).mark_line(point=True)
+    marks = base.transform_filter(printed).mark_point(filled=True, size=90)
     return (lines + marks).properties(height=360)

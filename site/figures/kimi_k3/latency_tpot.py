@@ -13,13 +13,13 @@ def figure(rows):
     twin = (
         base.transform_filter(alt.FieldEqualPredicate(field="source", equal="twin"))
         .mark_line()
-        .encode(strokeDash=alt.StrokeDash("platform:N", legend=None))
+        .encode(strokeDash=alt.StrokeDash("platform:N", title="platform"))
     )
     printed = (
         base.transform_filter(alt.FieldEqualPredicate(field="source", equal="printed"))
         .mark_point(filled=True)
         .encode(
-            shape=alt.Shape("source:N", title="printed"), tooltip=["platform:N", "concurrency:Q", "tpot_ms:Q"]
+            shape=alt.Shape("source:N", title="marks"), tooltip=["platform:N", "concurrency:Q", "tpot_ms:Q"]
         )
     )
     return twin + printed

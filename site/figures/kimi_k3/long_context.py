@@ -5,6 +5,7 @@ import altair as alt
 
 def figure(rows):
     """Both axes logarithmic; colour is the platform, dash the requests in flight."""
+    unit = "first token, s" if all(row["unit"] == "s" for row in rows) else "rate, tokens/s"
     base = alt.Chart(alt.Data(values=rows)).encode(
         x=alt.X(
             "context:Q",
@@ -14,7 +15,7 @@ def figure(rows):
         ),
         y=alt.Y(
             "value:Q",
-            title="seconds, or tokens/s: see the heading",
+            title=unit,
             scale=alt.Scale(type="log", nice=False, padding=14),
             axis=alt.Axis(format="~s"),
         ),

@@ -12,7 +12,7 @@ def figure(rows):
     line = base.mark_line().encode(y=alt.Y("fitted_s:Q", title="wall, s"))
     points = base.mark_point().encode(
         y="wall_s:Q",
-        shape=alt.Shape("platform:N", legend=None),
+        shape=alt.Shape("platform:N", title="platform"),
         tooltip=["platform:N", "osl:Q", "wall_s:Q"],
     )
     return line + points

@@ -14,6 +14,6 @@ def figure(rows):
     points = (
         base.transform_filter(alt.FieldEqualPredicate(field="source", equal="twin, each request"))
         .mark_point()
-        .encode(shape=alt.Shape("platform:N", legend=None), tooltip=["platform:N", "osl:Q", "wall_s:Q"])
+        .encode(shape=alt.Shape("platform:N", title="platform"), tooltip=["platform:N", "osl:Q", "wall_s:Q"])
     )
     return line + points

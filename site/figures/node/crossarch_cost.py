@@ -2,6 +2,8 @@
 
 import altair as alt
 
+WIDE = alt.Legend(columns=4)
+
 
 def figure(rows):
     """Each ladder is a line; ladders of one model differ because their workloads do."""
@@ -11,8 +13,8 @@ def figure(rows):
         .encode(
             x=alt.X("concurrency:Q", title="concurrency", scale=alt.Scale(type="log")),
             y=alt.Y("total_low:Q", title="$/M tokens, cheapest price", scale=alt.Scale(type="log")),
-            color=alt.Color("model:N", title="model"),
-            shape=alt.Shape("model:N", title="model"),
+            color=alt.Color("model:N", title="model", legend=WIDE),
+            shape=alt.Shape("model:N", title="model", legend=WIDE),
             detail="series:N",
             tooltip=["series:N", "concurrency:Q", "total_low:Q"],
         )

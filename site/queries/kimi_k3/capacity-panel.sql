@@ -9,7 +9,7 @@ SELECT g.seal, upper(g.platform), u.series, 'wave', g.context_tokens, u.requests
 FROM published_capacity_grid AS g, LATERAL (VALUES ('served', g.highest_served), ('failed', g.lowest_failed)) AS u(series, requests)
 WHERE u.requests IS NOT NULL
 UNION ALL
-SELECT e.seal, upper(e.platform), 'envelope, last rung', 'wave', c.isl + q.value, max(e.concurrency)
+SELECT e.seal, upper(e.platform), 'envelope, most in flight', 'wave', c.isl + q.value, max(e.concurrency)
 FROM published_decode_envelope AS e
 JOIN published_decode_classes AS c ON c.seal = e.seal AND c.platform = e.platform AND c.class = 'throughput-peak'
 JOIN published_recipe_question AS q ON q.quantity = 'reply'

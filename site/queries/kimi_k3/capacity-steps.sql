@@ -30,5 +30,5 @@ WITH first AS (
   FROM published_capacity_grid AS p
 )
 SELECT seal, upper(platform) AS platform, CAST(context_tokens AS BIGINT) AS context_tokens, law, CAST(requests AS BIGINT) AS requests,
-       CASE WHEN named THEN upper(platform) || ', ' || law ELSE '' END AS label, disputed
+       CASE WHEN NOT named THEN '' WHEN law = 'printed' THEN law ELSE upper(platform) END AS label, disputed
 FROM series WHERE requests > 0 ORDER BY platform, law, context_tokens

@@ -2,7 +2,7 @@
 -- column pairs: {label = "pairs"}
 -- column requests: {label = "requests answered"}
 -- column same: {label = "to the byte"}
--- column apart: {label = "of them over two GPUs"}
+-- column apart: {label = "of them between GPUs"}
 -- column unanswered: {label = "not answered in time"}
 -- empty: no hand-off on a GPU has been sealed
 SELECT seal, count(DISTINCT (launch, serve)) AS pairs, count(same) AS requests, count(*) FILTER (WHERE same) AS same,

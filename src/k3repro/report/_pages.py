@@ -242,7 +242,8 @@ class Page:
                 f"no file {path!r} in the repository", where=self.name, fix="Name it from its root."
             )
         self.read.add(f"file:{path}")
-        return self._block(folded(FILE, self.code(path, file.read_text("utf-8"), language or file.suffix[1:])))
+        code = self.code(path, file.read_text("utf-8"), language or file.suffix[1:])
+        return self._block(folded(FILE, code))
 
     def code(self, path: str, text: str, language: str = "") -> str:
         """`text` as source code, shipped below `sources/` so that audit can compare."""

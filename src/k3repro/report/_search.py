@@ -79,7 +79,7 @@ def index_text(entries: Mapping[str, list[list[Any]]]) -> str:
 
 
 def index_of(root: Path, identity: str = "") -> str:
-    """The index of every page below `root`; identity: of the code that reads them, so that entries may be kept."""
+    """The index of every page below `root`; identity: digest of the code that reads them."""
     pages = {path.relative_to(root).as_posix(): path for path in sorted(root.rglob("*.html"))}
     return index_text({name: _entries_of(name, path.read_bytes(), identity) for name, path in pages.items()})
 

@@ -110,8 +110,13 @@
       if (step && ["nominal", "ordinal"].includes(y.type)) spec.height = step * Math.max(1, new Set(spec.datasets.rows.map((row) => row[y.field])).size);
       spec.width = "container";
       spec.autosize = { type: "fit-x", contains: "padding" };
+      // The fit knows axes and legends, not marks at the edge or what is written right of them.
+      const named = (spec.layer || []).some(({ mark }) => mark && mark.type === "text" && mark.align === "left");
+      spec.padding = { left: 5, top: 8, right: named ? 46 : 9, bottom: 5 };
     }
     if (spec.facet && spec.columns && box.clientWidth < 560) spec.columns = 1;
+    // Numbers inside marks shrink with them: those of a cell further than those of a bar.
+    if (box.clientWidth < 450) for (const { mark, encoding: { x } = {} } of spec.layer || []) if (mark && mark.type === "text" && mark.align !== "left") mark.fontSize = x && x.type === "nominal" ? 7 : 9;
     const look = shade(structuredClone(window.k3Theme || {}));
     if (box.clientWidth < 450) look.legend = { ...look.legend, direction: "vertical", columns: 1, labelLimit: box.clientWidth - 40 };
     const result = await window.vegaEmbed(target, shade(spec), {
