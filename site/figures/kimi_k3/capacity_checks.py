@@ -9,7 +9,7 @@ def figure(rows):
         alt.Chart(alt.Data(values=rows))
         .mark_bar()
         .encode(
-            x=alt.X("above:Q", title="observed above predicted", axis=alt.Axis(format="%")),
+            x=alt.X("above:Q", title="above the prediction by", axis=alt.Axis(format="%")),
             y=alt.Y("check:N", title=None),
             yOffset=alt.YOffset("platform:N"),
             color=alt.Color("platform:N", title="platform"),
