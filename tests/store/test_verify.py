@@ -289,7 +289,7 @@ def test_a_locked_file_says_who_holds_it(copy: Store) -> None:
         os.read(read, 0)
         import time
 
-        time.sleep(20)
+        time.sleep(600)  # until it is killed
         del connection
         os._exit(0)
     os.read(read, 1)
