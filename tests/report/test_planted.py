@@ -70,10 +70,17 @@ def test_the_clean_pages_raise_no_alarm(checker: Checker) -> None:
 
 @pytest.mark.parametrize("place", sorted(PLACES))
 def test_every_notation_is_found(checker: Checker, place: str) -> None:
-    if place in BOUND:
-        page, texts = checker.html, [texts[0] for texts in NOTATIONS.values()]
-    else:
-        page, texts = checker.plain, [text for _, text in ALL]
+    """One example of each notation in each place, every example in a paragraph."""
+    page = checker.html if place in BOUND else checker.plain
+    texts = [text for _, text in ALL] if place == "paragraph" else [texts[0] for texts in NOTATIONS.values()]
+    assert checker.findings(page) == []
+    assert [text for text in texts if not checker.findings(PLACES[place](page, text))] == []
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("place", sorted({*PLACES} - {*BOUND}))
+def test_every_example_of_a_notation_is_found_everywhere(checker: Checker, place: str) -> None:
+    page, texts = checker.plain, [text for _, text in ALL]
     assert checker.findings(page) == []
     assert [text for text in texts if not checker.findings(PLACES[place](page, text))] == []
 
