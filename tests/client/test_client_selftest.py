@@ -71,6 +71,13 @@ def test_the_selftest_measures_every_side() -> None:
     json.dumps(result.as_dict(), allow_nan=False)
 
 
+def test_how_the_users_server_is_reached_says_nothing_of_the_zero_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("K3REPRO_ENDPOINT", "chat")
+    assert selftest(requests=32, repeats=1, concurrency=4, ttft_concurrency=2).rate_per_s > 0
+
+
 def test_the_command_prints_what_it_measured() -> None:
     done = CliRunner().invoke(command, ["client", "--requests", "64", "--repeats", "1", "--json"])
     assert done.exit_code == 0, done.output

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from click.testing import CliRunner
 
 from k3repro.cli import root
 from k3repro.pipeline import _router_plan, router
-from k3repro.probes import Silent
+from k3repro.probes import Rung, Silent
 from k3repro.store import Store
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -66,11 +67,15 @@ def test_without_a_target_the_command_says_so() -> None:
 
 
 def test_each_table_is_there_before_the_next_probe_begins(tmp_path: Path) -> None:
+    class Begins(Silent):
+        def begin(self, name: str, rungs: Sequence[Rung]) -> None:
+            said.append(f"{name} begins")
+
     plan, said = router.plan_router("twin:mi325x", Store(tmp_path)), list[str]()
     router.run_router(
-        plan, Store(tmp_path), progress=Silent, say=said.append, ended=lambda probe, _: said.append(probe)
+        plan, Store(tmp_path), progress=Begins, say=lambda _: None, ended=lambda probe, _: said.append(probe)
     )
-    assert [line.partition(":")[0] for line in said] == [name for name in SMALL for _ in range(2)]
+    assert said == [text for name in SMALL for text in (f"{name} begins", name)]
 
 
 def test_what_finds_no_time_is_left_out_and_the_same_command_goes_on_with_it(tmp_path: Path) -> None:
@@ -79,7 +84,9 @@ def test_what_finds_no_time_is_left_out_and_the_same_command_goes_on_with_it(tmp
     done = router.run_router(
         plan, store, progress=Silent, say=lambda _: None, clock=lambda: float(next(ticks))
     )
-    assert [*done.artifacts] == ["needle-gate", "latency"] and "8 minutes are given" in done.left["osl-sweep"]
+    assert [*done.artifacts] == ["needle-gate", "latency"] and "of 8 minutes (--minutes)" in done.left[
+        "osl-sweep"
+    ]
     again = router.plan_router("twin:mi325x", store, minutes=8)
     assert [step.probe for step in again.todo] == ["osl-sweep"]
 

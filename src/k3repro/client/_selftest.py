@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from k3repro.client._access import Access
 from k3repro.client._bare import bare_wave
 from k3repro.client._load import wave_load
 from k3repro.client._model import Outcome, Request, RequestRecord
@@ -109,7 +110,9 @@ def selftest(
         MachineError: the server could not be started.
         InvalidRun: a request against the zero-delay server did not complete.
     """
-    with zero_server() as port, open_target(f"http://127.0.0.1:{port}") as target:
+    # How the user's own server is reached (key, API, certificates) says nothing of this one.
+    plain = Access(endpoint="completions")
+    with zero_server() as port, open_target(f"http://127.0.0.1:{port}", access=plain) as target:
         _ours(target, port, concurrency * 2, concurrency, tokens)  # warm both sides up
         rounds = [
             (

@@ -75,7 +75,6 @@ def run_router(
             done.left[step.probe] = why
             continue
         if artifact is None:
-            say(f"{step.probe}: {step.requests} requests")
             try:
                 artifact = run_probe(
                     step.probe, target=plan.target, store=store, progress=progress(), unsafe=taint,
@@ -104,7 +103,8 @@ def _no_time(step: Step, plan: RouterPlan, spent_s: float) -> str:
     left = plan.given * 60 - SITE_S - spent_s
     if step.probe in ("needle-gate", "latency") or left > 60 * (step.minutes or 0.0):
         return ""
-    return f"not run: {plan.given:g} minutes are given (--minutes), {max(0.0, left) / 60:.1f} were left"
+    told = f"takes about {step.minutes:.1f}" if step.minutes is not None else "takes nobody knows how long"
+    return f"not run: {told}; of {plan.given:g} minutes (--minutes) {max(0.0, left) / 60:.1f} were left"
 
 
 def _fit(store: Store, sweep: Artifact, done: RouterRun, say: Callable[[str], None]) -> None:

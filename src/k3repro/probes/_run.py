@@ -13,7 +13,7 @@ from k3repro.client import open_target
 from k3repro.errors import GateFailed, TargetError, UsageError
 from k3repro.probes import needle_gate
 from k3repro.probes._bounds import check_bounds
-from k3repro.probes._instrument import instrument
+from k3repro.probes._instrument import instrument, measured_already
 from k3repro.probes._registered import probe_named
 from k3repro.probes._session import Session
 from k3repro.probes.confirmation import SEEN_ON_ONE, earlier_runs, require_fresh, seal_confirmation
@@ -143,7 +143,7 @@ def run_probe(
             inputs=(gate.seal,) if gate else (), serve=serve, clock=opened.clock,
         )  # fmt: skip
         with store.begin(header, probe.SCHEMA) as run:
-            if opened.clock == "wall":
+            if opened.clock == "wall" and not measured_already():
                 progress.note(f"{opened.subject}: measuring the client itself first, a few seconds")
             tested = instrument(opened)
             earlier = _earlier_serves(run, serve["id"])
