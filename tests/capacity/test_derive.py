@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from k3repro.budget.derive import memory_budget
+from k3repro.budget import candidates, smallest_pool
+from k3repro.budget._layout import candidate
+from k3repro.budget.derive import memory_budget, seal_terms
 from k3repro.budget.sealed import seal_spec, specs_of
 from k3repro.capacity import evaluate, law_of
 from k3repro.capacity.derive import capacity_law
@@ -30,6 +32,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 def sealed(store: Store) -> Mapping[str, Artifact]:
     found = {"model": seal_spec(store, "models", "kimi-k3")}
     found |= {name: seal_spec(store, "platforms", name) for name in ("mi300x", "mi325x", "mi355x")}
+    found["terms"] = seal_terms(store)
     found |= {f"layout-{n}": seal_spec(store, "layouts", f"k3-2p2d-{n}") for n in ("mi300x", "mi325x")}
     for path in sorted(PUBLICATIONS.glob("*.toml")):
         found |= {artifact.name: artifact for artifact in transcribe(read_publication(path), store)}
@@ -51,11 +54,11 @@ def test_a_sealed_spec_reads_back_as_the_spec(sealed: Mapping[str, Artifact]) ->
 
 def test_budget_and_law_recompute(store: Store, sealed: Mapping[str, Artifact]) -> None:
     budget = store.derive(
-        memory_budget, [sealed[n] for n in ("model", "mi300x", "mi325x")], subject="kimi-k3"
+        memory_budget, [sealed[n] for n in ("model", "mi300x", "mi325x", "terms")], subject="kimi-k3"
     )
     parts = {row["component"]: row["bytes"] for row in budget.rows("components")}
     assert parts["mla"] == 11_145_412_608 and sum(parts.values()) == 1_560_838_244_864
-    assert (budget.tier, budget.basis) == ("derived", "config")
+    assert sealed["terms"].tier == "published" and (budget.tier, budget.basis) == ("derived", "published")
     law = store.derive(
         capacity_law, [sealed[n] for n in ("model", "layout-mi300x", "layout-mi325x")], subject="kimi-k3"
     )
@@ -64,6 +67,21 @@ def test_budget_and_law_recompute(store: Store, sealed: Mapping[str, Artifact]) 
     }
     assert [shown["mi300x", n] for n in (1280, 50_000, 100_000, 200_000)] == [320, 104, 56, 32]
     assert not store.verify(full=True)
+
+
+def test_what_a_publication_says_a_gpu_holds_comes_from_its_artifact(
+    sealed: Mapping[str, Artifact], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither producer takes the terms that ship with the package: other terms there change no row."""
+    checked = [artifact for artifact in sealed.values() if artifact.kind != "derivation"]
+    budget = [sealed[name] for name in ("model", "mi300x", "terms")]
+    before = memory_budget(budget), publication_check(checked)
+    for function in (candidates, candidate, smallest_pool):
+        monkeypatch.setitem(function.__kwdefaults__, "heap", 1)
+        monkeypatch.setitem(function.__kwdefaults__, "overhead", 1)
+    assert (memory_budget(budget), publication_check(checked)) == before
+    with pytest.raises(InputError, match="no published terms"):
+        memory_budget(budget[:2])
 
 
 def test_trees_of_the_artifact_give_its_own_cells(store: Store, sealed: Mapping[str, Artifact]) -> None:

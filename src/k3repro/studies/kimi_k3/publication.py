@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from k3repro.budget import Weights, candidates, checkpoint_of_model, weights_of
+from k3repro.budget import Candidate, Weights, candidates, checkpoint_of_model, weights_of
+from k3repro.budget.derive import terms_among
 from k3repro.budget.sealed import Specs, specs_of
 from k3repro.capacity import Engine, block_law, engine_of, state_bytes, token_bytes
 from k3repro.errors import InputError
@@ -66,6 +67,7 @@ class Facts:
     parts: Mapping[str, int]
     total: int
     parameters: int
+    terms: Mapping[str, int]
 
     def gib(self, *names: str) -> float:
         """Components in GiB."""
@@ -85,6 +87,10 @@ class Facts:
         """Requests of a context by bytes per token alone, the published law."""
         layout = self.layouts[platform]
         return layout.kv_pool_bytes * (dp or layout.dp) / (self.token_bytes * context)
+
+    def plans(self) -> list[Candidate]:
+        """Layouts of two nodes of the smaller platform, by the published heap and overhead."""
+        return list(candidates(self.model, self.weights, self.platforms["mi300x"], 2, **self.terms))
 
     @property
     def token_bytes(self) -> float:
@@ -121,7 +127,7 @@ def _latent_ratio(facts: Facts) -> Answer:
 
 
 def _fitting(facts: Facts) -> Answer:
-    plans = list(candidates(facts.model, facts.weights, facts.platforms["mi300x"], 2))
+    plans = facts.plans()
     return Answer(
         float(sum(plan.headroom_on_disk > 0 for plan in plans)),
         float(sum(plan.headroom_high > 0 for plan in plans)),
@@ -212,13 +218,14 @@ def _facts(specs: Specs, inputs: Sequence[Artifact]) -> Facts:
     if not printed:
         raise InputError("no printed constants among the inputs", fix="Give published-capacity.")
     return Facts(
-        printed, model, specs.platforms, layouts, weights, parts, inventory.bytes, inventory.parameters
-    )
+        printed, model, specs.platforms, layouts, weights, parts, inventory.bytes, inventory.parameters,
+        terms_among(inputs),
+    )  # fmt: skip
 
 
 @derivation(name="publication-check", schema=SCHEMA)
 def publication_check(inputs: Sequence[Artifact]) -> Rows:
-    """Printed figures computed anew: sealed specs, `published-memory` and `published-capacity`.
+    """Printed figures computed anew: sealed specs and terms, `published-memory` and `published-capacity`.
 
     Raises:
         InputError: a spec or transcription is missing.
@@ -267,8 +274,7 @@ def _figure(facts: Facts, row: Mapping[str, Any]) -> CheckedFigure:
 
 
 def _layout_row(facts: Facts, row: Mapping[str, Any]) -> CheckedFigure:
-    plans = {plan.tp: plan for plan in candidates(facts.model, facts.weights, facts.platforms["mi300x"], 2)}
-    plan = plans[row["tp"]]
+    plan = next(plan for plan in facts.plans() if plan.tp == row["tp"])
     answer = Answer(
         plan.headroom_on_disk / GIB,
         plan.headroom_high / GIB,
