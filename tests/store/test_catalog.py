@@ -11,7 +11,7 @@ import pytest
 from store_samples import HEADER, LAW, mean_wall, seal_sweep
 
 from k3repro.errors import InputError
-from k3repro.store import Catalog, Column, Header, Schema, Store, Table, _catalog
+from k3repro.store import Artifact, Catalog, Column, Header, Schema, Store, Table, _catalog
 
 ALL = "SELECT * FROM osl_sweep_requests"
 FIRST = ["seal", "subject", "tier", "basis", "run_id"]
@@ -50,8 +50,13 @@ def test_views_start_with_provenance(store: Store) -> None:
 
 def test_each_artifact_is_read_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     copied: list[str] = []
-    copy = _catalog._copy_rows
-    monkeypatch.setattr(_catalog, "_copy_rows", lambda *a: (copied.append(a[3].seal), copy(*a)))
+    read = _catalog._selected
+
+    def selected(one: Artifact, place: str) -> str:
+        copied.append(one.seal)
+        return read(one, place)
+
+    monkeypatch.setattr(_catalog, "_selected", selected)
     seals = [seal_sweep(store, header=_other(i)).seal for i in range(2)]
     store.catalog().close()
     assert sorted(copied) == sorted(seals)

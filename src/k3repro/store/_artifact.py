@@ -13,7 +13,7 @@ import duckdb
 from k3repro.errors import ArtifactCorrupt
 from k3repro.store._canonical import data_digest, seal_digest
 from k3repro.store._documented import Documented
-from k3repro.store._duck import connect_read_only, open_error, read_batches, result_rows, row_count
+from k3repro.store._duck import connect_read_only, open_error, read_batches, result_rows, row_counts
 from k3repro.store._schema import Schema
 from k3repro.store._vectors import Batch, batch_rows
 
@@ -119,8 +119,9 @@ def read_document(
 def digest_of(connection: duckdb.DuckDBPyConnection, schema: Schema, path: Path, source: str = "") -> str:
     """The data digest of an open file."""
     try:
+        counts = row_counts(connection, schema.tables, source)
         tables = {
-            t.name: (row_count(connection, t, source), read_batches(connection, t, source))
+            t.name: (counts[t.name], read_batches(connection, t, source, counts[t.name]))
             for t in schema.tables
         }
         return data_digest(schema, tables)

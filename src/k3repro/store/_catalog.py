@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,10 +39,14 @@ if TYPE_CHECKING:
     from k3repro.store._store import Store
 
 VERSION = 4
+_AT_ONCE = 64  # files attached together
 _ARTIFACTS_DDL = """(seal VARCHAR, data VARCHAR, name VARCHAR, subject VARCHAR, kind VARCHAR, tier VARCHAR,
  basis VARCHAR, run_id VARCHAR, clock VARCHAR, verdict_ok BOOLEAN, producer VARCHAR, inputs VARCHAR[],
  parameters VARCHAR, serve VARCHAR, serves BIGINT, citation VARCHAR, verdict VARCHAR, environment VARCHAR,
  rows VARCHAR, schema VARCHAR)"""
+
+
+_TYPE = re.compile(r"\w+ (\w+(?:\[\])?)[,)]")
 
 
 class Catalog:
@@ -150,17 +156,23 @@ def fill(connection: duckdb.DuckDBPyConnection, artifacts: Sequence[Artifact]) -
     filled = {row[0]: (row[1], json.loads(row[2])) for row in connection.execute("FROM _filled").fetchall()}
     groups = _groups(artifacts)
     drop_views(connection)  # a table that a view reads cannot be renamed
+    changed = {
+        view: group
+        for view, group in groups.items()
+        if filled.get(view, ("", []))[1] != [member.seal for member in group[1]]
+    }
     for view in filled.keys() - groups.keys():
         connection.execute(f"DROP TABLE {quoted(view)}")
-        connection.execute("DELETE FROM _filled WHERE view = ?", [view])
-    for view, (table, members) in groups.items():
-        seals = [member.seal for member in members]
-        if filled.get(view, ("", []))[1] != seals:
-            _fill_view(connection, view, table, members)
-            connection.execute("DELETE FROM _filled WHERE view = ?", [view])
-            connection.execute(
-                "INSERT INTO _filled VALUES (?, ?, ?)", [view, members[0].name, json.dumps(seals)]
-            )
+    _fill_views(connection, changed, {view: filled[view][1] for view in changed.keys() & filled.keys()})
+    stale = [[view] for view in sorted(filled.keys() - (groups.keys() - changed.keys()))]
+    now = [
+        [view, members[0].name, json.dumps([member.seal for member in members])]
+        for view, (_, members) in changed.items()
+    ]
+    if stale:
+        connection.executemany("DELETE FROM _filled WHERE view = ?", stale)
+    if now:
+        connection.executemany("INSERT INTO _filled VALUES (?, ?, ?)", now)
     _fill_artifacts(connection, artifacts)
     make_views(connection)
 
@@ -187,7 +199,7 @@ def _read_documents(connection: duckdb.DuckDBPyConnection, artifacts: Sequence[A
 
 def _groups(artifacts: Sequence[Artifact]) -> dict[str, tuple[str, list[Artifact]]]:
     groups: dict[str, tuple[str, list[Artifact]]] = {}
-    for artifact in sorted(artifacts, key=lambda a: (a.subject, a.run_id, a.seal)):
+    for artifact in _in_order(artifacts):
         for table in artifact.schema.tables:
             view = view_name(artifact.name, table.name)
             members = groups.setdefault(view, (table.name, []))[1]
@@ -201,26 +213,36 @@ def _groups(artifacts: Sequence[Artifact]) -> dict[str, tuple[str, list[Artifact
     return groups
 
 
-def _fill_view(
-    connection: duckdb.DuckDBPyConnection, view: str, table: str, members: Sequence[Artifact]
+def _in_order(artifacts: Iterable[Artifact]) -> list[Artifact]:
+    return sorted(artifacts, key=lambda a: (a.subject, a.run_id, a.seal))
+
+
+def _fill_views(
+    connection: duckdb.DuckDBPyConnection,
+    views: Mapping[str, tuple[str, list[Artifact]]],
+    held: Mapping[str, Sequence[str]],
 ) -> None:
-    """Rebuild a view's table: rows it had come from itself, the others from their files."""
-    old = f"{view}__old"
-    connection.execute(f"DROP TABLE IF EXISTS {quoted(old)}")
-    known: set[str] = set()
-    if connection.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = ?", [view]).fetchone():
-        connection.execute(f"ALTER TABLE {quoted(view)} RENAME TO {quoted(old)}")
-        known = {
-            str(row[0]) for row in connection.execute(f"SELECT DISTINCT seal FROM {quoted(old)}").fetchall()
-        }
-    connection.execute(f"CREATE TABLE {quoted(view)} {_view_ddl(table, members)}")
-    for member in members:
-        if member.seal in known:
-            source = f"SELECT * FROM {quoted(old)} WHERE seal = {literal(member.seal)}"
-            connection.execute(f"INSERT INTO {quoted(view)} BY NAME {source}")
-        else:
-            _copy_rows(connection, view, table, member)
-    connection.execute(f"DROP TABLE IF EXISTS {quoted(old)}")
+    """Rebuild tables of views: rows they held come from themselves, the others from their files.
+
+    Files are attached some at a time, each once, and a table takes what it needs of them in one statement.
+    """
+    for view, (table, members) in views.items():
+        if view in held:
+            connection.execute(f"ALTER TABLE {quoted(view)} RENAME TO {quoted(f'{view}__old')}")
+        connection.execute(f"CREATE TABLE {quoted(view)} {_view_ddl(table, members)}")
+    known = {view: frozenset(held.get(view, ())) for view in views}
+    unread = {one for view, (_, members) in views.items() for one in members if one.seal not in known[view]}
+    every = _in_order({one for _, members in views.values() for one in members})
+    for low in range(0, len(every), _AT_ONCE):
+        some = {one: f"source_{i}" for i, one in enumerate(every[low : low + _AT_ONCE])}
+        with ExitStack() as stack:
+            for one in some.keys() & unread:
+                stack.enter_context(attached(connection, one.path, some[one]))
+            for view, (table, members) in views.items():
+                if mine := {one: some[one] for one in members if one in some}:
+                    _copy_rows(connection, view, table, mine, known[view])
+    for view in held:
+        connection.execute(f"DROP TABLE {quoted(f'{view}__old')}")
 
 
 def _view_ddl(table: str, members: Sequence[Artifact]) -> str:
@@ -236,34 +258,58 @@ def _view_ddl(table: str, members: Sequence[Artifact]) -> str:
     return f"({', '.join(f'{quoted(name)} {kind}' for name, kind in types.items())})"
 
 
-def _copy_rows(connection: duckdb.DuckDBPyConnection, view: str, table: str, member: Artifact) -> None:
+def _copy_rows(
+    connection: duckdb.DuckDBPyConnection,
+    view: str,
+    table: str,
+    sources: Mapping[Artifact, str],
+    known: frozenset[str],
+) -> None:
+    """Add the rows of some artifacts to a view's table, in their order."""
+    parts = [
+        f"SELECT * FROM {quoted(f'{view}__old')} WHERE seal = {literal(member.seal)}"
+        if member.seal in known
+        else _selected(member, f"{name}.{quoted(table)}")
+        for member, name in sources.items()
+    ]
+    try:
+        connection.execute(f"INSERT INTO {quoted(view)} BY NAME {' UNION ALL BY NAME '.join(parts)}")
+    except duckdb.Error as error:
+        if len(parts) > 1:  # one by one, so that it is known whose rows cannot be read
+            for member, name in sources.items():
+                _copy_rows(connection, view, table, {member: name}, known)
+            return
+        raise open_error(next(iter(sources)).path, str(error)) from None
+
+
+def _selected(member: Artifact, place: str) -> str:
     fixed = ", ".join(
         f"{literal(getattr(member, name))} AS {name}"
         for name in ("seal", "subject", "tier", "basis", "run_id")
     )
-    with attached(connection, member.path) as source:
-        try:
-            connection.execute(
-                f"INSERT INTO {quoted(view)} BY NAME SELECT {fixed}, * FROM {source}.{quoted(table)}"
-            )
-        except duckdb.Error as error:
-            raise open_error(member.path, str(error)) from None
+    return f"SELECT {fixed}, * FROM {place}"
 
 
 def _fill_artifacts(connection: duckdb.DuckDBPyConnection, artifacts: Sequence[Artifact]) -> None:
     connection.execute(f"CREATE OR REPLACE TABLE artifacts {_ARTIFACTS_DDL}")
     by_seal = {a.seal: a for a in artifacts}
+    rows: list[list[Any]] = []
     for a in sorted(artifacts, key=lambda a: (a.name, a.subject, a.run_id, a.seal)):
         fixed = (a.seal, a.data, a.name, a.subject, a.kind, a.tier, a.basis, a.run_id, a.clock)
         texts = [
             canonical_json(a.document[k]) for k in ("citation", "verdict", "environment", "rows", "schema")
         ]
-        values = [
+        row = [
             *(*fixed, bool(a.verdict.get("ok")), a.producer, list(a.inputs)),
             *(canonical_json(a.document["parameters"]), canonical_json(a.document["serve"])),
             *(len(_serves(a, by_seal)) or None, *texts),
         ]
-        connection.execute(f"INSERT INTO artifacts VALUES ({', '.join('?' * len(values))})", values)
+        rows.append(row)
+    if rows:  # column by column in one statement: a statement a row takes many times as long
+        columns = ", ".join(f"unnest(?::{kind}[])" for kind in _TYPE.findall(_ARTIFACTS_DDL))
+        connection.execute(
+            f"INSERT INTO artifacts SELECT {columns}", [list(c) for c in zip(*rows, strict=True)]
+        )
 
 
 def _serves(artifact: Artifact, known: Mapping[str, Artifact]) -> set[str]:

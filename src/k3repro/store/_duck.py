@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -192,10 +192,12 @@ def _lists_as_json(vector: Vector) -> Array:
     return texts
 
 
-def read_batches(connection: duckdb.DuckDBPyConnection, table: Table, source: str = "") -> Iterator[Batch]:
-    """The rows of a table in stored order, 524,288 at a time."""
+def read_batches(
+    connection: duckdb.DuckDBPyConnection, table: Table, source: str = "", count: int | None = None
+) -> Iterator[Batch]:
+    """The rows of a table in stored order, 524,288 at a time. count: how many, where that is known."""
     name = f"{source}{quoted(table.name)}"
-    count = row_count(connection, table, source)
+    count = row_count(connection, table, source) if count is None else count
     for low in range(0, count, BATCH_ROWS):
         window = f"FROM {name} WHERE rowid >= {low} AND rowid < {low + BATCH_ROWS}"
         yield _read_batch(connection, table, window)
@@ -203,9 +205,17 @@ def read_batches(connection: duckdb.DuckDBPyConnection, table: Table, source: st
 
 def row_count(connection: duckdb.DuckDBPyConnection, table: Table, source: str = "") -> int:
     """The number of rows of a table."""
-    row = connection.execute(f"SELECT count(*) FROM {source}{quoted(table.name)}").fetchone()
+    return row_counts(connection, [table], source)[table.name]
+
+
+def row_counts(
+    connection: duckdb.DuckDBPyConnection, tables: Sequence[Table], source: str = ""
+) -> dict[str, int]:
+    """The number of rows of each of some tables."""
+    counts = ", ".join(f"(SELECT count(*) FROM {source}{quoted(table.name)})" for table in tables)
+    row = connection.execute(f"SELECT {counts}").fetchone() if tables else ()
     assert row is not None
-    return int(row[0])
+    return {table.name: int(count) for table, count in zip(tables, row, strict=True)}
 
 
 def _read_batch(connection: duckdb.DuckDBPyConnection, table: Table, window: str) -> Batch:

@@ -122,16 +122,21 @@ def _is_text_list(value: Any) -> bool:
 
 
 def _ordered(raw: Mapping[str, Mapping[str, Any]]) -> dict[str, Entry]:
+    """Every entry with its depth; each parent that is named is looked at once, however many there are."""
     depths: dict[str, int] = {}
     for start in raw:
-        stack = [start]
-        while stack:
-            parents = [p for p in raw[stack[-1]]["parents"] if p in raw]
-            waiting = [p for p in parents if p not in depths and p not in stack]
-            if waiting:
-                stack.append(waiting[0])
+        stack, above = [(start, iter(raw[start]["parents"]))], {start}
+        while stack and start not in depths:
+            name, parents = stack[-1]
+            for parent in parents:
+                if parent in raw and parent not in depths and parent not in above:
+                    stack.append((parent, iter(raw[parent]["parents"])))
+                    above.add(parent)
+                    break
             else:
-                depths[stack.pop()] = 1 + max((depths.get(p, 0) for p in parents), default=0)
+                known = (depths.get(parent, 0) for parent in raw[name]["parents"])
+                depths[name] = 1 + max(known, default=0)
+                above.discard(stack.pop()[0])
     order = sorted(raw, key=lambda name: (depths[name], str(raw[name].get("at", "")), name))
     return {
         n: Entry(n, str(raw[n].get("kind", "")), tuple(raw[n]["parents"]), raw[n], depths[n]) for n in order

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -10,11 +11,20 @@ from k3repro.store._ledger import Entry
 
 @dataclass(frozen=True, slots=True)
 class Withdrawal:
-    """Why an artifact is withdrawn: `chain` leads from it through inputs to the retracted artifact."""
+    """Why an artifact is withdrawn: it was retracted, or the one of its inputs that is withdrawn."""
 
     seal: str
     reason: str
-    chain: tuple[str, ...]
+    through: Withdrawal | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def chain(self) -> tuple[str, ...]:
+        """The way from it through inputs to the retracted artifact."""
+        way, one = [self.seal], self.through
+        while one is not None:
+            way.append(one.seal)
+            one = one.through
+        return tuple(way)
 
     def __str__(self) -> str:
         way = " <- ".join(seal[:12] for seal in self.chain)
@@ -57,14 +67,14 @@ class State:
 
     def withdrawn(self) -> dict[str, Withdrawal]:
         """Every retracted artifact and everything derived from one."""
-        found = {seal: Withdrawal(seal, reason, (seal,)) for seal, reason in self.retracted.items()}
+        found = {seal: Withdrawal(seal, reason) for seal, reason in self.retracted.items()}
         users = self._users()
-        open_ = sorted(found)
+        open_ = deque(sorted(found))
         while open_:
-            source = found[open_.pop(0)]
+            source = found[open_.popleft()]
             for user in users.get(source.seal, ()):
                 if user not in found:
-                    found[user] = Withdrawal(user, source.reason, (user, *source.chain))
+                    found[user] = Withdrawal(user, source.reason, source)
                     open_.append(user)
         return found
 

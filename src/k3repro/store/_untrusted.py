@@ -24,7 +24,7 @@ from k3repro.store._duck import quoted
 from k3repro.store._findings import Finding
 from k3repro.store._sandbox import decoded, encoded
 
-_GROUP = 32  # files that are looked at together
+_GROUP = 64  # files that are looked at together
 _MOST_DEAD = 3  # files that may kill the reader before it gives up
 _MOST_ANSWER = 512_000_000  # bytes of one answer
 # Seconds of processor for all that a reader does: what small files decompress to has no other bound.

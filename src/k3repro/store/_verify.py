@@ -31,7 +31,7 @@ from k3repro.store._tier import basis_of, tier_of
 if TYPE_CHECKING:
     from k3repro.store._store import Store
 
-_GROUP = 32
+_GROUP = 64
 MANY_DERIVATIONS = 20  # from here on processes are worth their start
 _STORES: dict[Path, Store] = {}  # of a process that recomputes
 _MIRRORED = ("data", "name", "subject", "tier", "basis", "run_id", "clock", "inputs", "rows")
