@@ -69,7 +69,7 @@ def test_merges_are_counted_by_hand() -> None:
     packed = pack_nibbles(codes)
     got = requantise_reference(packed, np.full((2, 1), 127, np.uint8), "amax7")
     assert merges(packed, got).tolist() == [[False, True, *[False] * 5], [False] * 7]
-    assert merged_share(packed, got) == 2 / 64
+    assert merged_share(packed, merges(packed, got)) == 2 / 64
 
 
 def test_a_study_refuses_other_inputs(store: Store) -> None:

@@ -12,16 +12,13 @@ import numpy.typing as npt
 from k3repro.mxfp4 import (
     BLOCK,
     MAGNITUDES,
-    Arithmetic,
     Bytes,
     Int4Blocks,
-    Rule,
-    decode,
-    requantise_reference,
     unpack_nibbles,
 )
 
 Doubles = npt.NDArray[np.float64]
+Pairs = npt.NDArray[np.bool_]
 
 
 def significant(value: float, digits: int = 5) -> float:
@@ -40,21 +37,22 @@ def compare(weights: Doubles, got: Doubles) -> dict[str, float]:
 
 
 def block_errors(
-    packed: Bytes, scales: Bytes, rule: Rule, arithmetic: Arithmetic, *, truncate: bool = False
+    weights: Doubles, packed: Bytes, result: Int4Blocks, pairs: Pairs, *, truncate: bool = False
 ) -> Mapping[str, Any]:
-    """`compare` for a rule, with the shares of elements that merged and of blocks left exact."""
-    weights = decode(packed, scales).astype(np.float64)
-    result = requantise_reference(packed, scales, rule, arithmetic=arithmetic)
+    """`compare` for a conversion, with the shares of elements that merged and of blocks left exact.
+
+    weights: what `packed` decodes to. pairs: the `merges` of the conversion.
+    """
     got = result.dequantise(truncate=truncate)
     exact = (weights == got).reshape(-1, BLOCK).all(axis=-1)
     return {
         **compare(weights, got),
-        "merged": significant(merged_share(packed, result)),
+        "merged": significant(merged_share(packed, pairs)),
         "exact_blocks": significant(float(exact.mean())),
     }
 
 
-def merges(packed: Bytes, result: Int4Blocks) -> npt.NDArray[np.bool_]:
+def merges(packed: Bytes, result: Int4Blocks) -> Pairs:
     """[blocks, 7]: magnitude codes k and k + 1 both occur in the block and got the same int4 magnitude."""
     # [32, blocks], so that a reduction over a block runs along whole vectors; bytes, so that they are short
     magnitude = np.ascontiguousarray(unpack_nibbles(packed).reshape(-1, BLOCK).T.astype(np.uint8)) & 7
@@ -67,13 +65,12 @@ def merges(packed: Bytes, result: Int4Blocks) -> npt.NDArray[np.bool_]:
         for rank in (above, below)
     )
     most, least = most - np.int8(1), np.int8(99) - least
-    merged: npt.NDArray[np.bool_] = (most[:, :-1] >= least[:, 1:]) & (most[:, :-1] >= 0)
+    merged: Pairs = (most[:, :-1] >= least[:, 1:]) & (most[:, :-1] >= 0)
     return merged
 
 
-def merged_share(packed: Bytes, result: Int4Blocks) -> float:
+def merged_share(packed: Bytes, pairs: Pairs) -> float:
     """Share of elements that can no longer be told from an element of another magnitude in their block."""
-    pairs = merges(packed, result)
     touched = np.zeros((len(pairs), 8), dtype=bool)
     touched[:, :-1] |= pairs
     touched[:, 1:] |= pairs
@@ -81,10 +78,9 @@ def merged_share(packed: Bytes, result: Int4Blocks) -> float:
     return float(np.take_along_axis(touched, magnitude.astype(np.int64), axis=1).mean())
 
 
-def merge_rows(packed: Bytes, scales: Bytes, rule: Rule) -> list[dict[str, Any]]:
+def merge_rows(pairs: Pairs) -> list[dict[str, Any]]:
     """Per pair of neighbouring magnitudes: the share of blocks in which both occur and became one."""
-    shares = merges(packed, requantise_reference(packed, scales, rule)).mean(axis=0)
     return [
         {"low": float(MAGNITUDES[k]), "high": float(MAGNITUDES[k + 1]), "share": significant(float(share))}
-        for k, share in enumerate(shares)
+        for k, share in enumerate(pairs.mean(axis=0))
     ]

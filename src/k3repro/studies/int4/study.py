@@ -7,14 +7,25 @@ of the real weights, which are fetched when needed and never stored.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from k3repro.errors import InputError
-from k3repro.mxfp4 import BLOCK, E2M1_VALUES, RULES, Bytes, encode, pack_nibbles, requantise_reference
+from k3repro.mxfp4 import (
+    BLOCK,
+    E2M1_VALUES,
+    RULES,
+    Arithmetic,
+    Bytes,
+    decode,
+    encode,
+    pack_nibbles,
+    requantise_reference,
+)
 from k3repro.store import Artifact, Column, Schema, Store, Table, derivation
-from k3repro.studies.int4._errors import block_errors, merge_rows
+from k3repro.studies.int4._errors import block_errors, merge_rows, merges
 from k3repro.studies.int4._expert import STAGES, expert_errors
 from k3repro.studies.int4._weights import (
     REAL,
@@ -30,6 +41,7 @@ Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 SUBJECT = "mxfp4"
 BLOCKS, SEED = 100_000, 0
 REAL_LAYERS = (0, 15, 29)
+_ARITHMETICS: tuple[Arithmetic, ...] = ("real", "bf16")
 WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 OCP = "OCP Microscaling Formats (MX) Specification v1.0"
 
@@ -138,24 +150,21 @@ def seal_weights_digest(store: Store) -> Artifact:
     return store.transcribe("int4-study-weights", REAL, citation, WEIGHTS_SCHEMA, {"weights": [row]})
 
 
-def _variants(source: str, packed: Bytes, scales: Bytes) -> list[dict[str, Any]]:
-    """All rules and arithmetics on one set of blocks [n, 16] and [n, 1]."""
-    wanted: list[tuple[Any, Any, bool]] = [(rule, "real", False) for rule in RULES]
-    wanted += [(rule, "bf16", False) for rule in RULES] + [("amax7", "bf16", True)]
-    return [
-        {
-            "source": source,
-            "rule": rule,
-            "arithmetic": f"{arithmetic}-truncated" if truncate else arithmetic,
-            "blocks": scales.size,
-            **block_errors(packed, scales, rule, arithmetic, truncate=truncate),
-        }
-        for rule, arithmetic, truncate in wanted
-    ]
-
-
-def _merges(source: str, packed: Bytes, scales: Bytes) -> list[dict[str, Any]]:
-    return [{"source": source, "rule": r, **row} for r in RULES for row in merge_rows(packed, scales, r)]
+def _study(source: str, packed: Bytes, scales: Bytes) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Errors and merges of all rules on blocks [n, 16] and scales [n, 1]; each conversion is made once."""
+    errors, merged = list[dict[str, Any]](), list[dict[str, Any]]()
+    weights = decode(packed, scales).astype(np.float64)
+    for rule, arithmetic in product(RULES, _ARITHMETICS):
+        result = requantise_reference(packed, scales, rule, arithmetic=arithmetic)
+        pairs = merges(packed, result)
+        named = {"source": source, "rule": rule, "arithmetic": arithmetic, "blocks": scales.size}
+        errors.append({**named, **block_errors(weights, packed, result, pairs)})
+        if (rule, arithmetic) == ("amax7", "bf16"):
+            cut = block_errors(weights, packed, result, pairs, truncate=True)
+            errors.append({**named, "arithmetic": "bf16-truncated", **cut})
+        if arithmetic == "bf16":
+            merged += [{"source": source, "rule": rule, **row} for row in merge_rows(pairs)]
+    return errors, merged
 
 
 def _one(inputs: Sequence[Artifact], name: str) -> Artifact:
@@ -167,13 +176,13 @@ def _one(inputs: Sequence[Artifact], name: str) -> Artifact:
 @derivation(name="int4-error", schema=ERROR_SCHEMA)
 def synthetic_errors(inputs: Sequence[Artifact]) -> Rows:
     """Every rule on every synthetic source of the settings."""
-    errors: list[dict[str, Any]] = []
-    merges: list[dict[str, Any]] = []
+    errors, merged = list[dict[str, Any]](), list[dict[str, Any]]()
     for row in _one(inputs, "int4-study-settings").rows("sources"):
         packed, scales = synthetic_blocks(row["source"], row["blocks"], row["seed"], row["scale_rule"])
-        errors += _variants(row["source"], packed, scales)
-        merges += _merges(row["source"], packed, scales)
-    return {"errors": errors, "merges": merges}
+        some, others = _study(row["source"], packed, scales)
+        errors += some
+        merged += others
+    return {"errors": errors, "merges": merged}
 
 
 @derivation(name="int4-error-real", schema=ERROR_SCHEMA)
@@ -184,7 +193,8 @@ def real_errors(inputs: Sequence[Artifact]) -> Rows:
     names = [f"blk.{layer}.ffn_{part}.weight" for layer in row["layers"] for part in ("gate", "up", "down")]
     flat = np.concatenate([matrices[name].reshape(-1, BLOCK) for name in names])
     packed, scales = encode(flat)
-    return {"errors": _variants(REAL, packed, scales), "merges": _merges(REAL, packed, scales)}
+    errors, merged = _study(REAL, packed, scales)
+    return {"errors": errors, "merges": merged}
 
 
 @derivation(name="int4-code-map", schema=MAP_SCHEMA)
