@@ -41,7 +41,6 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What every site has, then the study's folders copied over it and its package installed beside ours."""
     root = tmp_path_factory.mktemp("third") / "project"
     site = REPOSITORY / "site"
-    shutil.copytree(site / "overrides", root / "site" / "overrides")
     for name in ("mkdocs.yml", "vocabulary.toml", "queries/artifacts.sql", "pages/artifacts.md"):
         (root / "site" / name).parent.mkdir(exist_ok=True)
         shutil.copyfile(site / name, root / "site" / name)

@@ -16,7 +16,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
-SHIPPED = ("notebooks", "pipelines", "site/overrides", "site/pages", "site/queries", "site/figures")
+SHIPPED = ("notebooks", "pipelines", "site/pages", "site/queries", "site/figures")
 ENDINGS = {".ipynb", ".toml", ".sql", ".py", ".md", ".html"}
 
 

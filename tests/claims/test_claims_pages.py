@@ -23,7 +23,6 @@ def test_the_claims_pages_build_and_hold_every_contradiction(tmp_path):
     audits = seal_audits(store)
     site = root / "site"
     shutil.copytree(REPOSITORY / "site" / "pages" / "claims", site / "pages" / "claims")
-    shutil.copytree(REPOSITORY / "site" / "overrides", site / "overrides")
     for name in ("mkdocs.yml", "vocabulary.toml"):
         shutil.copyfile(REPOSITORY / "site" / name, site / name)
     shutil.copytree(REPOSITORY / "site" / "figures", site / "figures")

@@ -164,7 +164,6 @@ def fill(store: Store, *, measured: bool = False) -> None:
 def write_site(root: Path) -> Site:
     """The project's own site folder with one page, three queries and a figure of its own."""
     source = REPOSITORY / "site"
-    shutil.copytree(source / "overrides", root / "overrides")
     for name in ("mkdocs.yml", "vocabulary.toml"):
         shutil.copyfile(source / name, root / name)
     for folder in ("pages", "queries", "figures"):

@@ -320,6 +320,28 @@ BROKEN = {
 }  # fmt: skip
 
 
+MANIFESTS = [
+    "[5]", '{"heads": 5}',
+    '{"heads": [["a"]]}', '{"heads": {"a": 1}}', '{"files": []}', '{"files": {"a": [1]}}',
+    '{"heads": [' + "9" * 6_000_000 + "]}", '{"heads": [' + "[" * 900_000 + "]" * 900_000 + "]}",
+    '{"heads": ["' + '","'.join(["a" * 64] * 100_000) + '"]}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(MANIFESTS)))
+def test_a_manifest_of_another_shape_is_a_finding(copy: Path, store: Store, number: int) -> None:
+    (copy / "manifest.json").write_text(MANIFESTS[number])
+    found = {(item.code, item.where) for item in audit_site(copy, store)}
+    assert ("manifest", "manifest.json") in found or ("heads", "manifest.json") in found
+
+
+def test_a_ledger_larger_than_any_is_not_read(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("k3repro.report._audit._LEDGER_BYTES", 100)
+    monkeypatch.setattr("k3repro.store.Ledger.entries", lambda self: pytest.fail("read"))
+    (alone,) = audit_site(copy, alone=True).findings
+    assert alone.where == "artifacts/ledger" and "100 are the most" in str(alone)
+
+
 @pytest.mark.parametrize("name", sorted(BROKEN))
 def test_a_broken_file_of_a_site_is_a_finding(copy: Path, name: str) -> None:
     content = BROKEN[name]

@@ -42,7 +42,7 @@ def rebuilt(folder: Path, checkout: Path) -> list[str]:
 def test_an_honest_site_comes_out_the_same(copy: Path, checkout: Path) -> None:
     assert rebuilt(copy, checkout) == []
     assert sorted(path.name for path in (checkout / "site").iterdir() if path.name != "assets") == sorted(
-        [".generated", "build", "figures", "mkdocs.yml", "overrides", "pages", "queries", "vocabulary.toml"]
+        [".generated", "build", "figures", "mkdocs.yml", "pages", "queries", "vocabulary.toml"]
     )
 
 

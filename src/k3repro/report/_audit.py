@@ -10,7 +10,8 @@ import contextlib
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,21 @@ from k3repro.report._allowlist import load_exemptions, load_grammar, own_names
 from k3repro.report._figures import use_utc
 from k3repro.report._files import irregular, tree_digests
 from k3repro.report._finding import Finding, found
+from k3repro.report._own import OwnPages
 from k3repro.report._queries import load_queries
 from k3repro.report._rebuild import rebuild as rebuilt
-from k3repro.report._shipped import installed_site, unlike_shipped
+from k3repro.report._shipped import installed_site, own_pages, unlike_shipped
 from k3repro.report._site import Site
 from k3repro.report._sources import Sources
 from k3repro.report._verify import read_manifest, verify_tree
-from k3repro.store import Ledger, Store, open_untrusted_catalog, read_signed, recount_untrusted
+from k3repro.store import (
+    Ledger,
+    Store,
+    UntrustedCatalog,
+    open_untrusted_catalog,
+    read_signed,
+    recount_untrusted,
+)
 
 __all__ = ["SiteAudit", "audit_site"]
 
@@ -42,8 +51,9 @@ _MOST_BYTES = {
     ".toml": 1_000_000,
     ".svg": 8_000_000,
 }
-_ANY_BYTES, _ALL_BYTES, _FILES = 64_000_000, 1_000_000_000, 20_000
+_ANY_BYTES, _ALL_BYTES, _LEDGER_BYTES, _FILES = 64_000_000, 1_000_000_000, 32_000_000, 20_000
 _WORK_S = 60.0
+_UNKNOWN_HEAD = "known elsewhere as a head, and not part of this site's ledger"
 
 
 @dataclass
@@ -111,24 +121,24 @@ def audit_site(
     if audit.findings:
         audit.notes.append("not audited further: such a file must not even be opened")
         return audit
-    manifest = read_manifest(folder)
-    audit.findings += _manifest(folder, manifest)
     ledger = Ledger(folder / "artifacts" / "ledger")
-    audit.findings += _ledger(folder, ledger, manifest)
-    audit.findings += [
-        found(f"ledger {head[:12]}", "known elsewhere as a head, and not part of this site's ledger", "heads")
-        for head in known_heads
-        if head not in ledger.entries()
-    ]
     state = Store(folder / "artifacts").state()
     current = {f"artifacts/{entry.body['file']}" for entry in state.current()}
     paths = sorted((folder / "artifacts").rglob("*.duckdb"))
     shown = [path for path in paths if _relative(path, folder) in current]
-    with (
-        ThreadPoolExecutor(1) as beside,
-        open_untrusted_catalog(shown, timeout_s=PATIENCE_S, recount=False) as catalog,
-    ):
+    with ThreadPoolExecutor(2) as beside, ExitStack() as stack:
+        opening = beside.submit(open_untrusted_catalog, shown, timeout_s=PATIENCE_S, recount=False)
+        stack.callback(_close, opening)
         counting = beside.submit(recount_untrusted, paths, timeout_s=PATIENCE_S)
+        manifest = read_manifest(folder)
+        audit.findings += _manifest(folder, manifest)
+        audit.findings += _ledger(folder, ledger, manifest)
+        audit.findings += [
+            found(f"ledger {head[:12]}", _UNKNOWN_HEAD, "heads")
+            for head in known_heads
+            if head not in ledger.entries()
+        ]
+        catalog = opening.result()
         audit.findings += [
             found(f"artifacts {seal[:12]}", "has no entry in the ledger that ships with it", "ledger")
             for seal in sorted(set(catalog.documents) - set(state.seals))
@@ -153,25 +163,39 @@ def audit_site(
     return audit
 
 
+def _close(opening: Future[UntrustedCatalog]) -> None:
+    if opening.exception() is None:
+        opening.result().close()
+
+
 def _sizes(folder: Path) -> Iterator[Finding]:
     """Files larger than they can be, before anything reads them: an artifact has the size its ledger says."""
     paths = sorted(item for item in folder.rglob("*") if item.is_file())
     if len(paths) > _FILES:
         yield found(str(folder.name), f"holds {len(paths)} files, and {_FILES} are the most", "size")
         return
+    sizes = {_relative(path, folder): path.stat().st_size for path in paths}
+    ledger = sum(size for name, size in sizes.items() if name.startswith("artifacts/ledger/"))
+    if sum(sizes.values()) > _ALL_BYTES:  # then not even the ledger is read
+        large = {name: size for name, size in sizes.items() if size > _ANY_BYTES}
+        for name, size in large.items():
+            yield _too_large(name, size, _ANY_BYTES)
+        if not large:
+            yield _too_large(folder.name, sum(sizes.values()), _ALL_BYTES)
+        return
+    if ledger > _LEDGER_BYTES:
+        yield _too_large("artifacts/ledger", ledger, _LEDGER_BYTES)
+        return
     entries = Ledger(folder / "artifacts" / "ledger").entries().values()
     sealed = {f"artifacts/{entry.body.get('file')}": entry.body.get("bytes") for entry in entries}
-    total = 0
-    for path in paths:
-        name, size = _relative(path, folder), path.stat().st_size
-        total += size
-        most = sealed.get(name, _MOST_BYTES.get(path.suffix, _ANY_BYTES))
+    for name, size in sizes.items():
+        most = sealed.get(name, _MOST_BYTES.get(Path(name).suffix, _ANY_BYTES))
         if isinstance(most, int) and size > most:
-            yield found(
-                name, f"holds {size} bytes, and {most} are the most", "size", "Restore it, or remove it."
-            )
-    if total > _ALL_BYTES:
-        yield found(str(folder.name), f"holds {total} bytes, and {_ALL_BYTES} are the most", "size")
+            yield _too_large(name, size, most)
+
+
+def _too_large(name: str, size: int, most: int) -> Finding:
+    return found(name, f"holds {size} bytes, and {most} are the most", "size", "Restore it, or remove it.")
 
 
 def _let_through(gate: Path, findings: list[Finding]) -> Iterator[str]:
@@ -226,9 +250,11 @@ def _verify(
         sources = Sources(
             catalog, load_queries(audit.folder / "queries"), files, vouched=names, grammar=grammar
         )
-        outcome = verify_tree(audit.folder, sources, most_s=_WORK_S)
+        own = own_pages(trusted, sources) if trusted else None
+        pages = own if isinstance(own, OwnPages) else None
+        outcome = verify_tree(audit.folder, sources, own=pages, most_s=_WORK_S)
         if trusted:
-            audit.findings += unlike_shipped(audit.folder, trusted, sources, outcome.said, audit.notes)
+            audit.findings += unlike_shipped(audit.folder, trusted, sources, own, outcome, audit.notes)
     except K3Error as error:
         audit.findings.append(found(error.where or "site", error.what, "site", error.fix))
         return

@@ -16,7 +16,7 @@ from k3repro.report._console import console_html
 from k3repro.report._figures import chart_rows, cited_seals, svg_of
 from k3repro.report._finding import Finding, found
 from k3repro.report._grammar import Grammar
-from k3repro.report._html import fragment, same_bytes, shape
+from k3repro.report._html import fragment, same_bytes, shape, text_of
 from k3repro.report._journey import steps_html
 from k3repro.report._markup import sha256
 from k3repro.report._sizing import grid_name, grid_text, sizing_html
@@ -190,7 +190,7 @@ class PageCheck:
         )
 
     def _digest(self, element: Any) -> None:
-        value, text = element.get("value", ""), element.text_content()
+        value, text = element.get("value", ""), text_of(element)
         if (
             value in self.known.digests
             and len(text) >= 8
@@ -209,7 +209,7 @@ class PageCheck:
             self._compare(element, fragment(expected), "withdrawal")
 
     def _source(self, element: Any) -> None:
-        path, text = element.attrib["data-source"], element.text_content()
+        path, text = element.attrib["data-source"], text_of(element)
         file = (self.known.root / "sources" / path).resolve()
         inside = file.is_relative_to((self.known.root / "sources").resolve()) and file.is_file()
         digest = sha256(text)

@@ -106,6 +106,7 @@ def make_tree(
     heads = store.heads()
     config = _mkdocs.configuration(site, list(pages), notebooks, heads)
     _files.write_changed(site.generated / "mkdocs.yml", config)
+    _files.sync_tree(site.generated / _mkdocs.OVERRIDES, _mkdocs.overrides(site))
     say("running mkdocs")
     staging, beside = site.generated / "staging", site.generated / "beside"
     for folder in (staging, beside):

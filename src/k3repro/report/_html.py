@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import lxml.etree
-import lxml.html
+from lxml import etree
 
-__all__ = ["MOST_TAGS", "fragment", "parse_page", "same_bytes", "shape", "without"]
+__all__ = ["MOST_TAGS", "fragment", "parse_page", "same_bytes", "shape", "text_of", "without"]
 
 MOST_TAGS = 150_000
 
@@ -15,16 +14,14 @@ MOST_TAGS = 150_000
 def parse_page(data: bytes) -> tuple[Any, list[str]]:
     """The document of a page (UTF-8), and why a browser might see more of it than this tree holds."""
     if data.count(b"<") > MOST_TAGS:
-        return lxml.html.document_fromstring(b"<html></html>"), [
-            f"more than {MOST_TAGS} tags, so it is not read"
-        ]
-    parser = lxml.html.HTMLParser(encoding="utf-8")
+        return _parsed(b"<html></html>", _parser()), [f"more than {MOST_TAGS} tags, so it is not read"]
+    parser = _parser()
     try:
-        root = lxml.html.document_fromstring(data, parser=parser)
-    except lxml.etree.ParserError:
-        return lxml.html.document_fromstring(b"<html></html>"), ["nothing that a browser would show"]
+        root = _parsed(data, parser)
+    except etree.ParserError:
+        return _parsed(b"<html></html>", _parser()), ["nothing that a browser would show"]
     problems = [entry.message for entry in parser.error_log if entry.level_name == "FATAL"]
-    for comment in root.iter(lxml.etree.Comment):
+    for comment in root.iter(etree.Comment):
         if (comment.text or "").startswith("[CDATA["):
             problems.append("a CDATA section, which is text inside drawings")
     for element in root.iter("style", "script"):
@@ -35,7 +32,28 @@ def parse_page(data: bytes) -> tuple[Any, list[str]]:
 
 def fragment(html: str) -> Any:
     """The one element that `html` describes."""
-    return lxml.html.fragment_fromstring(html, parser=lxml.html.HTMLParser(encoding="utf-8"))
+    (element,) = _parsed(f"<html><body>{html}</body></html>".encode(), _parser()).find("body")
+    return element
+
+
+def _parser() -> Any:
+    """Plain elements: those of lxml.html are looked up in Python, one by one."""
+    return etree.HTMLParser(encoding="utf-8")
+
+
+def _parsed(data: bytes, parser: Any) -> Any:
+    root = etree.fromstring(data, parser)
+    if root is None:
+        raise etree.ParserError("Document is empty")
+    return root
+
+
+_TEXT = etree.XPath("string()")
+
+
+def text_of(element: Any) -> str:
+    """The text of an element and all below it."""
+    return str(_TEXT(element))
 
 
 def shape(element: Any, *, skip: str = "") -> tuple[Any, ...]:
@@ -48,7 +66,7 @@ def shape(element: Any, *, skip: str = "") -> tuple[Any, ...]:
 
 def same_bytes(element: Any, other: Any) -> bool:
     """Whether both are written alike: then their shapes are equal, and walking them is spared."""
-    mine, theirs = (lxml.etree.tostring(item, with_tail=False) for item in (element, other))
+    mine, theirs = (etree.tostring(item, with_tail=False) for item in (element, other))
     return bool(mine == theirs)
 
 

@@ -36,6 +36,7 @@ __all__ = [
     "finish_html",
     "html_name",
     "is_vega",
+    "overrides",
     "own_assets",
     "package_assets",
     "page_keys",
@@ -44,6 +45,7 @@ __all__ = [
 
 T = TypeVar("T")
 VEGA = "assets/k3/vega.js"
+OVERRIDES = "overrides"
 MANY_PAGES = 16  # from here on a second process pays for its start
 _FRONT = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 
@@ -61,8 +63,19 @@ _ASSETS = (
 )
 # What a build leaves that depends on the day, or needs a server.
 UNWANTED = ("sitemap.xml", "sitemap.xml.gz", "404.html", "objects.inv")
-# What the theme brings and no page loads: see `_theme` and `site/overrides/main.html`.
+# What the theme brings and no page loads: see `_theme` and `overrides/main.html`.
 UNWANTED_FOLDERS = ("assets/javascripts", "assets/stylesheets", "assets/images", "search")
+# What the gate asks of any site, so no site has to say it; a site's own mkdocs.yml goes before.
+_THEME: dict[str, Any] = {
+    "name": "material",
+    "font": False,
+    "favicon": "assets/k3/icon.svg",
+    "logo": "assets/k3/icon.svg",
+    "palette": [
+        {"media": f"(prefers-color-scheme: {light})", "scheme": name, "primary": "custom", "accent": "custom"}
+        for light, name in (("light", "default"), ("dark", "slate"))
+    ],
+}
 
 
 @cache
@@ -109,6 +122,16 @@ def asset_files(site: Site) -> dict[str, bytes | str]:
     return files
 
 
+def overrides(site: Site) -> dict[str, str]:
+    """Our templates for the theme, by name, and over them those of `site/overrides`."""
+    own = Path(str(resources.files("k3repro.report").joinpath(OVERRIDES)))
+    return {
+        path.relative_to(root).as_posix(): path.read_text("utf-8")
+        for root in (own, site.root / OVERRIDES)
+        for path in sorted(root.rglob("*.html"))
+    }
+
+
 def configuration(
     site: Site, pages: Sequence[str], notebooks: Mapping[str, str], heads: Sequence[str]
 ) -> str:
@@ -129,8 +152,9 @@ def configuration(
         ) from None
     config["nav"] = nav + list(left)
     config["docs_dir"], config["use_directory_urls"] = "docs", False
-    config["theme"]["custom_dir"] = str(site.root / "overrides")
-    config.setdefault("extra", {})["k3_heads"] = list(heads)
+    config["theme"] = {**_THEME, **config.get("theme", {}), "custom_dir": OVERRIDES}
+    config["extra"] = {"generator": False, **config.get("extra", {}), "k3_heads": list(heads)}
+    config.setdefault("plugins", [])
     config["extra_css"] = ["assets/k3/k3.css", "assets/k3/palette.css"]
     config["extra_javascript"] = ["assets/k3/k3-shell.js", "assets/k3/theme.js", "assets/k3/k3.js"]
     text: str = yaml.safe_dump(config, sort_keys=True, allow_unicode=True)

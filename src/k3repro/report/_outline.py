@@ -17,7 +17,7 @@ import yaml  # type: ignore[import-untyped]
 
 from k3repro.report._figures import Drawer, figure_html
 from k3repro.report._glossary import Term, mark_terms
-from k3repro.report._html import parse_page
+from k3repro.report._html import parse_page, text_of
 from k3repro.report._markup import attributes, canonical_json, sha256
 from k3repro.report._page_per_row import Instance
 from k3repro.report._pages import FILE, Page, Where, folded, render_page
@@ -49,7 +49,7 @@ def _plain(head: Any) -> str:
     """The text of a heading, without the link to it."""
     links = {link for link in head.iter("a") if "headerlink" in (link.get("class") or "")}
     return (head.text or "") + "".join(
-        ("" if child in links else child.text_content()) + (child.tail or "") for child in head
+        ("" if child in links else text_of(child)) + (child.tail or "") for child in head
     )
 
 
@@ -174,7 +174,7 @@ def _stub(tag: str, query: str, where: Where, columns: Sequence[str] | None, inn
 
 def extensions(site: Site) -> dict[str, dict[str, Any]]:
     """The Markdown extensions of a site, those that mkdocs adds included, with their settings."""
-    named = yaml.safe_load((site.root / "mkdocs.yml").read_text("utf-8"))["markdown_extensions"]
+    named = yaml.safe_load((site.root / "mkdocs.yml").read_text("utf-8")).get("markdown_extensions", [])
     found: dict[str, dict[str, Any]] = {"toc": {}, "tables": {}, "fenced_code": {}}
     for item in named:
         found |= item if isinstance(item, Mapping) else {item: {}}

@@ -37,9 +37,9 @@ def _pairs(name: str, root: Any) -> Iterator[Finding]:
 
 def _words(name: str, root: Any) -> Iterator[Finding]:
     for section in _sections(root):
-        circular = any(_is_circular(element) for element in section)
-        word = next((match for element in section if (match := FORBIDDEN_WORDS.search(_text(element)))), None)
-        if circular and word:
+        if not any(_is_circular(element) for element in section):
+            continue
+        if word := next(filter(None, (FORBIDDEN_WORDS.search(_text(element)) for element in section)), None):
             yield found(
                 name,
                 f"{word.group()!r} stands beside an in-sample or same-law pair",

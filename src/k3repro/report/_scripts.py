@@ -94,7 +94,7 @@ def _element(element: Any) -> Iterator[str]:
     for key, value in element.attrib.items():
         if key.startswith("on"):
             yield f"the handler {key}"
-        if "javascript:" in re.sub(r"\s", "", value).lower():
+        if ":" in value and "javascript:" in re.sub(r"\s", "", value).lower():
             yield f"a script in {key}"
     for key in _LOADS.get(element.tag, ()):
         value = element.get(key) or ""

@@ -11,7 +11,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from k3repro.report._html import parse_page
+from k3repro.report._html import parse_page, text_of
 from k3repro.report._kept import KEPT
 from k3repro.report._markup import script_json, sha256
 
@@ -108,7 +108,7 @@ def _inside(element: Any, article: Any) -> bool:
 
 
 def _plain(element: Any) -> str:
-    return " ".join(element.text_content().split())
+    return " ".join(text_of(element).split())
 
 
 def _text(element: Any) -> str:
@@ -123,7 +123,7 @@ def _pieces(element: Any) -> Iterator[str]:
             if child.tag not in _LEFT_OUT or listed:
                 yield from _pieces(child)
             else:
-                yield child.text_content() if child.tag == "data" else " "
+                yield text_of(child) if child.tag == "data" else " "
         yield child.tail or ""
 
 

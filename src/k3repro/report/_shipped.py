@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from itertools import zip_longest
 from pathlib import Path
@@ -19,15 +19,15 @@ import yaml  # type: ignore[import-untyped]
 import k3repro
 from k3repro.errors import K3Error
 from k3repro.report._finding import Finding, found
-from k3repro.report._glossary import load_glossary
-from k3repro.report._outline import Outline, Said, extensions, outline_of_template
-from k3repro.report._page_per_row import instances
-from k3repro.report._pages import Page, Shipped
+from k3repro.report._mkdocs import overrides
+from k3repro.report._outline import Outline, Said
+from k3repro.report._own import OwnPages
 from k3repro.report._queries import parse_query
 from k3repro.report._site import Site, study_files
 from k3repro.report._sources import Sources
+from k3repro.report._verify import Outcome
 
-__all__ = ["installed_site", "unlike_shipped"]
+__all__ = ["installed_site", "own_pages", "unlike_shipped"]
 
 _FIX = "Trust what k3repro's own page says, or build it again: --rebuild --checkout PATH."
 _LISTS = ("exemptions.toml", "vocabulary.toml")
@@ -43,30 +43,50 @@ def installed_site() -> Site | None:
     return next((Site(place / "site") for place in places if (place / "site" / "mkdocs.yml").is_file()), None)
 
 
+def own_pages(site: Site, sources: Sources) -> OwnPages | K3Error | None:
+    """The pages of `site`, or why they cannot be made; None where the queries are another's."""
+    if not _known(site, sources):
+        return None
+    try:
+        return OwnPages.of(site, sources)
+    except K3Error as error:
+        return error
+
+
 def unlike_shipped(
-    folder: Path, site: Site, sources: Sources, said: Mapping[str, Said], notes: list[str]
+    folder: Path,
+    site: Site,
+    sources: Sources,
+    own: OwnPages | K3Error | None,
+    outcome: Outcome,
+    notes: list[str],
 ) -> Iterator[Finding]:
     """Where a built site differs from the sources of `site`; silent but for a note where it is another's.
 
-    said: by every page of the folder.
+    own: what `own_pages` gave. outcome: what was found on the pages of the folder, beside these.
     """
-    ours = study_files(site.queries, ".sql")
-    known = sorted(name for name in sources.queries if name in ours)
-    if len(known) * 2 < len(sources.queries) or not known:
+    known = _known(site, sources)
+    if own is None:
         notes.append(
             "the pages and queries of this site are none of k3repro's own: all it says is its author's"
         )
         return
-    for name in known:
-        if sources.queries[name].sql != parse_query(name, ours[name].read_text("utf-8")).sql:
+    for name, path in known.items():
+        if sources.queries[name].sql != parse_query(name, path.read_text("utf-8")).sql:
             yield found(f"queries/{name}.sql", "is not the query that k3repro ships", "shipped", _FIX)
     for name in _LISTS:
         mine, theirs = (_text(root / name) for root in (folder / "gate", site.root))
         if mine != theirs:
             yield found(f"gate/{name}", "is not the list that k3repro ships", "shipped", _FIX)
     yield from _sources(folder / "sources", site.root.parent)
-    made = yield from _pages(site, sources, said)
+    if isinstance(own, K3Error):
+        what = f"k3repro's own pages cannot be made: {own.what}"
+        yield found(own.where or "pages", what, "shipped", _FIX)
+    else:
+        yield from _pages(own, outcome)
+    said = outcome.said
     yield from _frames(site, said)
+    made = own.items if isinstance(own, OwnPages) else {}
     others = [
         *(f"queries/{name}.sql" for name in sorted(set(sources.queries) - set(known))),
         *(name for name in sorted(said) if name not in made and not name.startswith("notebooks/")),
@@ -74,6 +94,13 @@ def unlike_shipped(
     if others:
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
         notes.append(f"not k3repro's own, so its author's word: {', '.join(others[:3])}{more}")
+
+
+def _known(site: Site, sources: Sources) -> dict[str, Path]:
+    """The files of the queries that both have; none where they are less than half."""
+    ours = study_files(site.queries, ".sql")
+    known = {name: ours[name] for name in sorted(sources.queries) if name in ours}
+    return known if len(known) * 2 >= len(sources.queries) else {}
 
 
 def _text(path: Path) -> str:
@@ -89,36 +116,19 @@ def _sources(shipped: Path, repository: Path) -> Iterator[Finding]:
             yield found(f"sources/{name.as_posix()}", "is not the file that k3repro ships", "shipped", _FIX)
 
 
-def _pages(site: Site, sources: Sources, said: Mapping[str, Said]) -> Generator[Finding, None, set[str]]:
-    """Findings about pages; returns the names of the pages that the templates make."""
-    used, terms = extensions(site), load_glossary(site.root, sources.grammar)
-    made = set[str]()
-    titles = [
-        page.headings[0] for name, page in said.items() if name.startswith("notebooks/") and page.headings
-    ]
-    try:
-        items = instances(site.templates(), sources)
-    except K3Error as error:
-        yield found(
-            error.where or "pages", f"k3repro's own pages cannot be made: {error.what}", "shipped", _FIX
-        )
-        return made
-    for item in items:
-        name = f"{item.name.removesuffix('.md')}.html"
-        made.add(name)
-        page = Page(item.name, site, sources, Shipped(), template=item.template, row=item.row)
-        try:
-            expected = outline_of_template(page, item, used, terms)
-        except K3Error as error:
-            yield found(
-                name, f"k3repro's own page cannot be made from these artifacts: {error.what}", "shipped"
-            )
-            continue
-        if name not in said:
+def _pages(own: OwnPages, outcome: Outcome) -> Iterator[Finding]:
+    """Findings about pages that are missing, or say something else than the templates."""
+    heads = (page.headings for name, page in outcome.said.items() if name.startswith("notebooks/"))
+    titles = [headings[0] for headings in heads if headings]
+    for name in own.items:
+        expected = outcome.unlike.get(name)
+        if name not in outcome.said:
             yield found(name, "is missing, and k3repro ships it", "shipped", _FIX)
-        elif what := _difference(said[name].outline, expected, titles):
+        elif isinstance(expected, str):
+            what = f"k3repro's own page cannot be made from these artifacts: {expected}"
+            yield found(name, what, "shipped")
+        elif expected is not None and (what := _difference(outcome.said[name].outline, expected, titles)):
             yield found(name, what, "shipped", _FIX)
-    return made
 
 
 def _difference(mine: Outline, theirs: Outline, titles: Sequence[str]) -> str:
@@ -148,7 +158,7 @@ def _links(added: Outline, titles: Sequence[str]) -> bool:
 def _frames(site: Site, said: Mapping[str, Said]) -> Iterator[Finding]:
     """Menus, heads and feet say titles and headings of pages, and what theme and settings say; no more."""
     config = yaml.safe_load((site.root / "mkdocs.yml").read_text("utf-8"))
-    fixed = {*_strings(config), *_theme_says(), *_own_parts(site.root / "overrides")}
+    fixed = {*_strings(config), *_theme_says(), *_own_parts(overrides(site).values())}
     titles = {page.headings[0] for page in said.values() if page.headings}
     # runs of one notebook on several targets share its heading; menus tell them apart by the stage
     titles |= {
@@ -181,9 +191,9 @@ def _theme_says() -> Iterator[str]:
     yield "logo"
 
 
-def _own_parts(overrides: Path) -> Iterator[str]:
-    """Texts and labels in the site's own parts of the theme."""
-    for path in sorted(overrides.rglob("*.html")):
-        text = re.sub(r"\{[{%].*?[%}]\}", "<>", path.read_text("utf-8"), flags=re.DOTALL)
+def _own_parts(templates: Iterable[str]) -> Iterator[str]:
+    """Texts and labels in our and the site's own parts of the theme."""
+    for template in templates:
+        text = re.sub(r"\{[{%].*?[%}]\}", "<>", template, flags=re.DOTALL)
         yield from (" ".join(piece.split()) for piece in re.split(r"<[^>]*>", text))
         yield from re.findall(r'aria-label="([^"]+)"', text)

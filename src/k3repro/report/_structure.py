@@ -9,10 +9,12 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from k3repro.report._finding import Finding, found
+from k3repro.report._html import text_of
 
 __all__ = ["check_structure", "links_of", "unreached"]
 
 _CHARSET = re.compile(rb"charset\s*=\s*[\"']?\s*([\w-]*)", re.IGNORECASE)
+_ADDRESS, _LONGEST = re.compile(r"[\w./-]+\Z"), 300
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _AROUND = [
     ("div", "md-content"), ("div", "md-main__inner md-grid"), ("main", "md-main"), ("div", "md-container"),
@@ -81,7 +83,7 @@ def _badges(root: Any) -> Iterator[str]:
     if {"measured", "simulated", "published"} <= {badge.get("data-tier") for badge in badges}:
         cited = set()  # a page that explains what badges are
     for element in badges:
-        text, tier = " ".join(element.text_content().split()), element.get("data-tier") or ""
+        text, tier = " ".join(text_of(element).split()), element.get("data-tier") or ""
         if text.partition(" from ")[0] != tier:
             yield f"a badge says {text!r} and is coloured {tier!r}"
         elif tier in {"measured", "published"} and cited and tier not in cited:
@@ -91,11 +93,18 @@ def _badges(root: Any) -> Iterator[str]:
 def links_of(name: str, root: Any, behind: str) -> set[str]:
     """The pages of the site that a page links to, by name; `behind` are the rows it loads when asked."""
     found = set()
-    for href in (*root.xpath("//a/@href"), *re.findall(r"[\w./-]+\.html", behind)):
+    for href in (*root.xpath("//a/@href"), *_pages_in(behind)):
         parts = urlsplit(str(href))
         if not parts.scheme and not parts.netloc and parts.path.endswith(".html"):
             found.add(posixpath.normpath(posixpath.join(posixpath.dirname(name), unquote(parts.path))))
     return found
+
+
+def _pages_in(text: str) -> Iterator[str]:
+    """Every address of a page in a text that may be long: what stands before each `.html`."""
+    for before in text.split(".html")[:-1]:
+        if match := _ADDRESS.search(before, max(0, len(before) - _LONGEST)):
+            yield f"{match.group()}.html"
 
 
 def unreached(links: Mapping[str, set[str]]) -> Iterator[Finding]:

@@ -12,11 +12,12 @@ import os
 import pickle
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from k3repro.report import _bound, _scripts
@@ -29,7 +30,8 @@ from k3repro.report._gate import PLACES, Hit, scan_css, scan_tree
 from k3repro.report._grammar import Grammar
 from k3repro.report._html import parse_page
 from k3repro.report._kept import DRAWING, KEPT
-from k3repro.report._outline import Said, said_on
+from k3repro.report._outline import Outline, Said, said_on
+from k3repro.report._own import OwnPages
 from k3repro.report._pages import csv_of
 from k3repro.report._pair_rules import check_pairs
 from k3repro.report._parquet import parquet_of
@@ -39,7 +41,7 @@ from k3repro.report._sources import Sources
 from k3repro.report._structure import check_structure, links_of, unreached
 from k3repro.report._templates import scan_templates
 from k3repro.report._theme import THEME, theme_css, tokens_of
-from k3repro.report._workers import Helper, halves, portable
+from k3repro.report._workers import Helper, portable
 
 __all__ = ["Outcome", "check_page", "help_out", "verify_tree"]
 
@@ -61,6 +63,7 @@ class Outcome:
     links: dict[str, set[str]] = field(default_factory=dict)  # to other pages, by page
     behind: dict[str, str] = field(default_factory=dict)  # data files of pages, as they should be
     said: dict[str, Said] = field(default_factory=dict)  # by page
+    unlike: dict[str, Outline | str] = field(default_factory=dict)  # what `own` has in their place, by page
     tokens: set[str] = field(default_factory=set)  # what the rules of a style sheet can meet
 
     @property
@@ -77,6 +80,7 @@ class Outcome:
         self.links |= other.links
         self.behind |= other.behind
         self.said |= other.said
+        self.unlike |= other.unlike
         self.tokens |= other.tokens
 
 
@@ -87,12 +91,13 @@ def verify_tree(
     templates: Mapping[str, Template] | None = None,
     places: frozenset[str] = PLACES,
     grammar: Grammar | None = None,
+    own: OwnPages | None = None,
     most_s: float = math.inf,
 ) -> Outcome:
     """Check every page, script, style sheet, CSV and query below `root`.
 
-    templates: page templates, to say line numbers of what the gate finds in them. most_s: seconds of work (of
-    the processor) after which the rest is reported as not looked at.
+    templates: page templates, to say line numbers of what the gate finds in them. own: what the pages should
+    say. most_s: seconds of work (of the processor) after which the rest is reported as not looked at.
     """
     grammar = grammar or load_grammar(root / "gate")
     exemptions = load_exemptions(root / "gate")
@@ -101,8 +106,9 @@ def verify_tree(
         outcome.findings += scan_templates(templates, grammar, exemptions)
     known = _bound.Known.of(root, sources)
     paths = sorted(root.rglob("*"))
-    work = _Work(root, sources, known, grammar, exemptions, places, most_s)
-    _check_pages(work, [path for path in paths if path.suffix == ".html"], outcome, used)
+    work = _Work(root, sources, known, grammar, exemptions, places, own, most_s)
+    data = [path for path in paths if path.parent == root / "data" and path.suffix != ".html"]
+    _check_all(work, [path for path in paths if path.suffix == ".html"] + data, outcome, used)
     for path in paths:
         name = path.relative_to(root).as_posix()
         if path.suffix == ".css" and name != THEME and not _scripts.is_installed(name, path):
@@ -118,7 +124,6 @@ def verify_tree(
     if not _same(root / THEME, theme_css(frozenset(outcome.tokens))):
         what = "is not what the installed theme gives for these pages"
         outcome.findings.append(found(THEME, what, "script", "Build the site again."))
-    outcome.findings += _check_data(root, sources)
     outcome.findings += [
         found(f"sources/{name}", "no page quotes this source", "source", "Remove it.")
         for name in sorted(_below(root / "sources") - outcome.quoted)
@@ -141,25 +146,31 @@ class _Work:
     grammar: Grammar
     exemptions: list[Exemption]
     places: frozenset[str]
+    own: OwnPages | None
     most_s: float
 
-    def check(self, paths: Sequence[Path]) -> list[Checked]:
-        """Check pages, in this process, until the time is spent."""
-        deadline, done = time.process_time() + self.most_s, list[Checked]()
-        for path in paths:
-            name = path.relative_to(self.root).as_posix()
-            if time.process_time() > deadline:
-                what, fix = f"not looked at: {self.most_s:g} s of work were spent", "Audit a smaller site."
-                late = Outcome([found(name, what, "time", fix)])
-                return [*done, Checked(path, late, set(), set())]
-            outcome, used = Outcome(pages=1), set[Exemption]()
-            check = partial(
-                check_page, name, path.read_bytes(), self.sources, self.known, self.grammar, self.exemptions,
-                used, outcome, self.places,
+    def check(self, path: Path, until: float) -> Checked:
+        """Check a page or a data file, unless this process has worked until then already."""
+        name = path.relative_to(self.root).as_posix()
+        outcome, used = Outcome(), set[Exemption]()
+        if time.process_time() > until:
+            what, fix = f"not looked at: {self.most_s:g} s of work were spent", "Audit a smaller site."
+            outcome.findings.append(found(name, what, "time", fix))
+            return Checked(path, outcome, used, set())
+        if path.suffix != ".html":
+            outcome.findings += _check_data(path, self.sources)
+            return Checked(path, outcome, used, set())
+
+        def check() -> None:
+            check_page(
+                name, path.read_bytes(), self.sources, self.known, self.grammar, self.exemptions, used,
+                outcome, self.places,
             )  # fmt: skip
-            _, asked = self.sources.watched(check)
-            done.append(Checked(path, outcome, used, asked))
-        return done
+            if self.own:
+                outcome.unlike |= self.own.unlike(name, outcome.said[name].outline, self.sources)
+
+        outcome.pages = 1
+        return Checked(path, outcome, used, self.sources.watched(check)[1])
 
     def key(self, path: Path) -> list[Any]:
         """What the check of a page depends on, beside queries and the sources it quotes."""
@@ -191,15 +202,18 @@ class Checked:
         return queries + [f"source:{name}" for name in self.outcome.quoted]
 
 
-def _check_pages(work: _Work, paths: list[Path], outcome: Outcome, used: set[Exemption]) -> None:
-    """Check pages; a build takes those over that it found in order before, and nothing of theirs changed."""
+def _check_all(work: _Work, paths: list[Path], outcome: Outcome, used: set[Exemption]) -> None:
+    """Check pages and data; a build takes those over that it found in order before, if nothing of theirs
+    changed.
+    """
     keep = bool(work.sources.identity)
     checked: dict[Path, Checked | None] = {
-        path: KEPT.find("checked", work.key(path), work.now) if keep else None for path in paths
+        path: KEPT.find("checked", work.key(path), work.now) if keep and path.suffix == ".html" else None
+        for path in paths
     }
     for item in _in_two(work, [path for path in paths if checked[path] is None]):
         checked[item.path] = item
-        if keep and not item.outcome.findings:
+        if keep and item.outcome.pages and not item.outcome.findings:
             facts = {fact: work.now(fact) for fact in item.facts}
             KEPT.put("checked", work.key(item.path), item, facts)
     for path in paths:
@@ -209,27 +223,66 @@ def _check_pages(work: _Work, paths: list[Path], outcome: Outcome, used: set[Exe
 
 
 def _in_two(work: _Work, paths: list[Path]) -> list[Checked]:
-    """Pages checked, where there are many with the help of a second process."""
-    if len(paths) < MANY_PAGES or (os.cpu_count() or 1) < 2:
-        return work.check(paths)
-    with Helper() as helper:
-        sources = portable(work.sources)
-        mine, theirs = halves(paths)
-        helper.send((dataclasses.replace(work, sources=sources), theirs, KEPT.folder))
-        done = work.check(mine)
-        answer = helper.answer()
-    return done + (work.check(theirs) if answer is None else answer)
+    """What was found in each file; where there are many, with the help of a second process.
+
+    Both take the next file when they are done with one, so both are busy to the end; the second begins with
+    the pages of most charts, the first with the largest of those without, so that mostly one of them draws.
+    """
+    waiting = deque(sorted(paths, key=lambda path: (-_charts(path), path.stat().st_size, path)))
+    done = list[Checked]()
+    until = time.process_time() + work.most_s
+    with ExitStack() as stack:
+        if sum(path.suffix == ".html" for path in paths) >= MANY_PAGES and (os.cpu_count() or 1) > 1:
+            helper = stack.enter_context(Helper())
+            work = dataclasses.replace(work, sources=portable(work.sources))
+            # now: sources change while they are asked
+            task = pickle.dumps((work, KEPT.folder))
+            beside = Thread(target=_helped, args=(helper, task, waiting, done))
+            beside.start()
+            stack.callback(beside.join)
+        _take(work, waiting, done, until)
+    _take(work, waiting, done, until)  # what a second process left that died
+    return done
+
+
+def _charts(path: Path) -> int:
+    return path.read_bytes().count(b'class="k3-spec"') if path.suffix == ".html" else 0
+
+
+def _take(work: _Work, waiting: deque[Path], done: list[Checked], until: float) -> None:
+    with contextlib.suppress(IndexError):  # none is left
+        while True:
+            path = waiting.pop()
+            done.append(work.check(path, until))
+
+
+def _helped(helper: Helper, task: bytes, waiting: deque[Path], done: list[Checked]) -> None:
+    """Let the second process check one file after another; what it dies on waits for the first."""
+    path: Path | None = None
+    with contextlib.suppress(OSError, EOFError, pickle.UnpicklingError, IndexError):
+        helper.send(task)
+        while True:
+            path = waiting.popleft()
+            helper.send(pickle.dumps(path))
+            done.append(helper.answer())
+            path = None
+    if path is not None:
+        waiting.append(path)
 
 
 def help_out() -> None:
-    """The second process: pages from standard input, what was found in them to standard output."""
+    """The second process: work and then files from standard input, what was found to standard output."""
     use_utc()
-    work, paths, drawings = pickle.load(sys.stdin.buffer)
+    asked, answers = sys.stdin.buffer, sys.stdout.buffer
+    work, drawings = pickle.load(asked)
+    until = time.process_time() + work.most_s
     with contextlib.redirect_stdout(sys.stderr), ExitStack() as stack:
         if drawings:
             stack.enter_context(KEPT.open(drawings, only=DRAWING))
-        done = work.check(paths)
-    sys.stdout.buffer.write(pickle.dumps(done))
+        stack.enter_context(contextlib.suppress(EOFError))
+        while True:
+            pickle.dump(work.check(pickle.load(asked), until), answers)
+            answers.flush()
 
 
 def check_page(
@@ -315,22 +368,26 @@ _DATA: dict[str, Callable[[Sources, str], bytes]] = {
 }
 
 
-def _check_data(root: Path, sources: Sources) -> list[Finding]:
-    """The CSV and Parquet files that a site ships, against the rows of their queries."""
-    findings = []
-    for path in sorted((root / "data").glob("*")) if (root / "data").is_dir() else []:
-        query = path.stem
-        made = _DATA.get(path.suffix) if query in sources.queries else None
-        if made is None or path.read_bytes() != made(sources, query):
-            fix = "Build the site again (Parquet: with the DuckDB that audits it)."
-            findings.append(found(f"data/{path.name}", "is not what its query returns", "data", fix))
-    return findings
+def _check_data(path: Path, sources: Sources) -> Iterator[Finding]:
+    """A CSV or Parquet file that a site ships, against the rows of its query."""
+    query = path.stem
+    made = _DATA.get(path.suffix) if query in sources.queries else None
+    if made is None or path.read_bytes() != made(sources, query):
+        fix = "Build the site again (Parquet: with the DuckDB that audits it)."
+        yield found(f"data/{path.name}", "is not what its query returns", "data", fix)
 
 
 def read_manifest(root: Path) -> dict[str, Any]:
-    """`manifest.json` of a built site; empty when it is missing or not JSON."""
+    """`manifest.json` of a built site; empty when it is missing, not JSON, or names heads or files in another
+    way than a list and a mapping of texts.
+    """
     try:
         manifest = json.loads((root / "manifest.json").read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
-    return manifest if isinstance(manifest, dict) else {}
+    if not isinstance(manifest, dict):
+        return {}
+    heads, files = manifest.get("heads", []), manifest.get("files", {})
+    if not isinstance(heads, list) or not isinstance(files, dict):
+        return {}
+    return manifest if all(isinstance(text, str) for text in (*heads, *files.values())) else {}

@@ -28,7 +28,7 @@ def withdrawn_items(store: Store) -> dict[str, str]:
     for seal, withdrawal in sorted(store.withdrawn().items()):
         body: Mapping[str, Any] = seals[seal].body if seal in seals else {}
         what = escape(f"{body.get('name', '?')} about {body.get('subject', '?')}")
-        through = " through its inputs" if len(withdrawal.chain) > 1 else ""
+        through = " through its inputs" if withdrawal.through else ""
         found[seal] = (
             f'<li class="k3-withdrawn" data-seal="{escape(seal)}"><del>{what}</del> '
             f"<code>{escape(seal[:12])}</code> withdrawn{through}: {escape(withdrawal.reason)}</li>"

@@ -1,7 +1,7 @@
-"""Pages checked by a second process, so that a site of many pages takes half as long.
+"""Files checked by a second process, so that a site of many pages takes half as long.
 
-The process gets the rows of every query with the pages, so it asks no artifact anything; what it found comes
-back as one pickle. Should it die, its pages are checked here.
+The process gets the rows of every query, so it asks no artifact anything; then one file after another, each
+when it is done with the last. Should it die, what it had left is checked here.
 """
 
 from __future__ import annotations
@@ -10,16 +10,18 @@ import dataclasses
 import pickle
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import k3repro
 from k3repro.errors import K3Error
-from k3repro.report._sources import Sources
+from k3repro.report._sources import Queryable, Sources
 
-__all__ = ["Answers", "Helper", "halves", "portable"]
+__all__ = ["Answers", "Helper", "portable"]
 
 _START = "import sys; sys.path[:0] = sys.argv[1:]; from k3repro.report._verify import help_out; help_out()"
 
@@ -35,27 +37,32 @@ class Answers:
         raise self.errors[sql]
 
 
+class _Ahead:
+    """A catalog that is asked the next question while the last answer is looked at."""
+
+    def __init__(self, catalog: Queryable, asked: Mapping[str, Future[list[dict[str, Any]]]]) -> None:
+        self._catalog, self._asked = catalog, asked
+
+    def query(self, sql: str, parameters: Any = None) -> list[dict[str, Any]]:
+        """The rows of a query, as the catalog gives them."""
+        return self._asked[sql].result() if sql in self._asked else self._catalog.query(sql, parameters)
+
+
 def portable(sources: Sources) -> Sources:
     """The same sources with every query asked, for a process that cannot ask."""
     errors: dict[str, K3Error] = {}
-    for name, query in sources.queries.items():
-        try:
-            sources.result(name)
-        except K3Error as error:
-            errors[query.sql] = error
+    with ThreadPoolExecutor(1) as beside:
+        if not sources.identity:  # else most rows are those of an earlier build
+            queries = sources.queries.values()
+            asked = {query.sql: beside.submit(sources.catalog.query, query.sql) for query in queries}
+            sources = dataclasses.replace(sources, catalog=_Ahead(sources.catalog, asked))
+        for name, query in sources.queries.items():
+            try:
+                sources.result(name)
+            except K3Error as error:
+                errors[query.sql] = error
     _ = sources.artifacts, sources.claims
     return dataclasses.replace(sources, catalog=Answers(errors), _made={})
-
-
-def halves(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
-    """Pages in two shares of about the same size."""
-    shares: tuple[list[Path], list[Path]] = [], []
-    weights = [0, 0]
-    for path in sorted(paths, key=lambda item: (-item.stat().st_size, item)):
-        lighter = weights.index(min(weights))
-        shares[lighter].append(path)
-        weights[lighter] += path.stat().st_size
-    return shares
 
 
 class Helper:
@@ -68,20 +75,24 @@ class Helper:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
 
-    def send(self, work: Any) -> None:
-        """Give it its work. A process that died already is found out by `answer`."""
+    def send(self, pickled: bytes) -> None:
+        """Give it something.
+
+        Raises:
+            OSError: it died.
+        """
         assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(pickle.dumps(work))
-            self._process.stdin.close()
-        except OSError:
-            self._process.kill()
+        self._process.stdin.write(pickled)
+        self._process.stdin.flush()
 
     def answer(self) -> Any:
-        """What it found; None if it died."""
+        """What it found.
+
+        Raises:
+            EOFError, pickle.UnpicklingError: it died.
+        """
         assert self._process.stdout is not None
-        data = self._process.stdout.read()
-        return pickle.loads(data) if self._process.wait() == 0 and data else None
+        return pickle.load(self._process.stdout)
 
     def __enter__(self) -> Helper:
         return self
@@ -90,5 +101,6 @@ class Helper:
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None and not pipe.closed:
-                pipe.close()
+            if pipe is not None:
+                with suppress(OSError):  # what it did not take any more
+                    pipe.close()
