@@ -74,7 +74,14 @@ def text(entry: str) -> bytes:
     return b'{"a":' + entry.encode() + b"}"
 
 
+def after_its_like(one: str, other: str) -> bytes:
+    """A sound tensor of one byte, one that only looks the same, and two bytes more."""
+    last = '"c":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}'
+    return f'{{"a":{{"dtype":"U8","shape":{one},"data_offsets":[0,1]}},"b":{other},{last}}}'.encode()
+
+
 GOOD = [
+    after_its_like("[1]", '{"dtype":"U8","shape":[1],"data_offsets":[1,2]}'),
     b"{}",
     b"  {}",
     b"{} \n\t\r ",
@@ -88,10 +95,14 @@ STRICT = [
     text('["F32",[1],[0,4]]'),
     text('{"dtype":"F32","shape":[1],"data_offsets":[0,4],"x":{"dtype":1,"dtype":2}}'),
     b'{"a":{"dtype":"I32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}',
+    after_its_like("[1]", '{"dtype":"U8","shape":[1],"data_offsets":[1,2],"x":1}'),
     text('{"dtype":{"F32":null},"shape":[1],"data_offsets":[0,4]}'),
     text('{"dtype":"F32","shape":[1],"data_offsets":[0,4],"x":' + "[" * 124 + "]" * 124 + "}"),
 ]
 BAD = [
+    after_its_like("[]", '{"dtype":"U8","shape":{},"data_offsets":[1,2]}'),
+    after_its_like("[1]", '{"dtype":"U8","shape":[true],"data_offsets":[1,2]}'),
+    after_its_like("[1]", '{"dtype":"U8","shape":[1],"data_offsets":[true,2]}'),
     b"",
     b"[]",
     b"null",
@@ -149,6 +160,18 @@ def test_what_only_this_reader_refuses(raw: bytes) -> None:
 def test_a_name_that_stands_there_twice_is_named() -> None:
     with pytest.raises(InputError, match="'a' stands there twice"):
         parse_header(STRICT[2], "f")
+
+
+def test_offsets_past_64_bits_are_refused_without_a_file() -> None:
+    size = 2**61 - 1
+    raw = json.dumps(
+        {
+            f"t{n}": {"dtype": "U8", "shape": [size], "data_offsets": [n * size, (n + 1) * size]}
+            for n in range(9)
+        }
+    )
+    with pytest.raises(InputError, match="no whole number"):
+        parse_header(raw.encode(), "f")
 
 
 @pytest.mark.parametrize("raw", BAD)

@@ -32,6 +32,9 @@ DTYPES: dict[str, int] = {
 Entry = tuple[str, str, tuple[int, ...], int, int]
 """Name, dtype, shape, begin and end of a tensor, as the header writes them."""
 
+Checked = tuple[tuple[str, str, tuple[int, ...], int], ...]
+"""Name, dtype, shape and bytes of each tensor, in the order of the buffer."""
+
 
 class TensorEntry(NamedTuple):
     """One tensor of a header; `nbytes` on disk."""
@@ -47,7 +50,7 @@ class ShardHeader:
     """A checked header: its tensors in the order of the buffer, and the size of the buffer in bytes."""
 
     where: str
-    entries: tuple[tuple[str, str, tuple[int, ...], int], ...]
+    entries: Checked
     metadata: Mapping[str, str]
     header_bytes: int
     data_bytes: int
@@ -104,10 +107,11 @@ def parse_header(raw: bytes, where: str, file_size: int | None = None) -> ShardH
         InputError: anything that the reference implementation refuses, an unknown key, or a name twice.
     """
     try:
-        metadata, entries = _entries(raw)
+        metadata, parsed, plain = _parsed(raw)
+        found = _in_order(parsed) if plain else None
+        tensors, end = found or _checked([_entry(name, info) for name, info in parsed.items()], where)
     except (ValueError, RecursionError) as error:
         raise _refused(where, f"the header is not valid: {error}") from None
-    tensors, end = _checked(entries, where)
     header = ShardHeader(where, tensors, metadata, len(raw), end)
     if file_size is not None and not (header.header_only and file_size == 8 + len(raw)):
         _cover(header, file_size)
@@ -143,8 +147,8 @@ def _integer(text: str) -> int:
     return _no(text) if text.startswith("-") else int(text)
 
 
-def _entries(raw: bytes) -> tuple[dict[str, str], list[Entry]]:
-    """Metadata and (name, dtype, shape, begin, end) of every tensor."""
+def _parsed(raw: bytes) -> tuple[dict[str, str], dict[str, Any], bool]:
+    """Metadata, what every tensor's name stands for, and whether each whole number in it is one."""
     text = raw.decode("utf-8")
     parsed = json.loads(text, parse_constant=_no, parse_float=_no)
     if not isinstance(parsed, dict):
@@ -162,7 +166,33 @@ def _entries(raw: bytes) -> tuple[dict[str, str], list[Entry]]:
     metadata = {} if metadata is None else metadata
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise ValueError("__metadata__ maps strings to strings")
-    return metadata, [_entry(name, info) for name, info in parsed.items()]
+    return metadata, parsed, "true" not in text and "false" not in text
+
+
+def _in_order(parsed: Mapping[str, Any]) -> tuple[Checked, int] | None:
+    """`_checked` of a header whose tensors stand in the order of the buffer, as writers do; None where one
+    gives reason to look closer. Without true and false, which equal one and zero, a number that equals the
+    one expected is that number; so each kind of tensor is looked at once."""
+    sizes: dict[tuple[str, tuple[int, ...]], int] = {}
+    tensors = []
+    end = 0
+    try:
+        for name, info in parsed.items():
+            dtype, shape = info["dtype"], info["shape"]
+            if len(info) != 3 or type(shape) is not list:
+                return None
+            shape = tuple(shape)
+            size = sizes.get((dtype, shape))
+            if size is None:
+                _entry(name, info)
+                size = sizes[dtype, shape] = tensor_bytes(dtype, shape)
+            if info["data_offsets"] != [end, end + size]:
+                return None
+            tensors.append((name, dtype, shape, size))
+            end += size
+    except (InputError, KeyError, TypeError, ValueError):
+        return None
+    return (tuple(tensors), end) if end <= _U64 else None
 
 
 def _entry(name: str, info: Any) -> Entry:
@@ -177,9 +207,7 @@ def _entry(name: str, info: Any) -> Entry:
     return name, dtype, tuple(shape), offsets[0], offsets[1]
 
 
-def _checked(
-    entries: list[Entry], where: str
-) -> tuple[tuple[tuple[str, str, tuple[int, ...], int], ...], int]:
+def _checked(entries: list[Entry], where: str) -> tuple[Checked, int]:
     """Tensors in buffer order; the buffer has no hole, no overlap, and every size is its shape's."""
     entries.sort(key=_offsets)
     sizes: dict[tuple[str, tuple[int, ...]], int] = {}
