@@ -15,7 +15,7 @@ export K3_REQUIRE
 # Every process of ours would compile what it imports anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help report test test-nightly test-cluster test-real test-engine lint lock-engine lock wheelhouse clean
+.PHONY: help report test test-nightly test-cluster test-real test-engine bench lint lock-engine lock wheelhouse clean
 .NOTPARALLEL:
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "make test-real   run the tests that need a real router and real clients (K3_REAL=FOLDERS adds their bin folders)"
 	@echo "make test-cluster bring four hosts up here (namespaces, sshd, Slurm from Debian packages; root) and run their tests"
 	@echo "make test-engine run the tests that need a real vLLM on CPU (Linux x86-64, 3 GB of wheels, CPU build of torch)"
+	@echo "make bench       every speed that has a bar, in one table, ten minutes (K3_PEER=PYTHON of an environment with hf-mem)"
 	@echo "make lint        ruff, mypy, import layers"
 	@echo "make lock        compile requirements/*.txt again from pyproject.toml"
 	@echo "make wheelhouse  download every wheel, for machines without a registry"
@@ -63,6 +64,10 @@ test-real: $(VENV)/.test $(VENV)/.router
 ENGINE_PYTHON ?= $(CURDIR)/$(VENV)/engine/bin/python
 test-engine: $(VENV)/.test $(VENV)/.engine
 	@K3_REAL="$(dir $(ENGINE_PYTHON))" K3REPRO_ENGINE_PYTHON="$(ENGINE_PYTHON)" $(BIN)/python -m pytest tests/real_engine -m engine $(PYTEST_ARGS)
+
+K3_PEER ?=
+bench: $(VENV)/.test
+	@$(BIN)/python benchmarks/bench_all.py $(if $(K3_PEER),--peer $(K3_PEER))
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -4,8 +4,7 @@ server.
     python benchmarks/bench_client.py [--requests 3000] [--repeats 5]
 
 All three send the same 8-token streaming completions to the same server process, in turns; ratios are
-medians over the turns. The client runs with every check and record on. The bars: at least 0.6 of the bare
-client at concurrency 64 (aim 0.85), added time to first token below 2 ms at concurrency 8.
+medians over the turns. The client runs with every check and record on.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import statistics
 import time
 
 import aiohttp
+from _figures import figure
 
 from k3repro.client import Request, Target, open_target, run_wave, wave_load, zero_server
 from k3repro.client._bare import bare_wave
@@ -89,20 +89,26 @@ def main() -> None:
     ratio = median(mine[0] / plain[0] for plain, mine, *_ in turns)
     against_aiohttp = median(loop / plain[0] for plain, _, loop, *_ in turns)
     added = median(mine8[1] - plain8[1] for *_, plain8, mine8 in turns)
-    rows = [
-        ("bare socket client, requests/s", f"{median(t[0][0] for t in turns):,.0f}", ""),
-        ("aiohttp loop, requests/s", f"{median(t[2] for t in turns):,.0f}", ""),
-        ("k3repro client, requests/s", f"{median(t[1][0] for t in turns):,.0f}", ""),
-        ("aiohttp loop / bare", f"{against_aiohttp:.2f}", "for comparison"),
-        ("k3repro / bare", f"{ratio:.2f}", "bar 0.60, aim 0.85"),
-        ("in flight, of 64", f"{median(t[1][2] for t in turns):.1f}", "bar 60.8"),
-        ("added TTFT at concurrency 8, ms", f"{added:.2f}", "bar 2.00"),
-    ]
     print(
         f"{count} requests of {TOKENS} tokens, {options.repeats} turns, load average {os.getloadavg()[0]:.1f}"
     )
-    for name, value, bar in rows:
-        print(f"{name:36}{value:>10}   {bar}")
+    figure(
+        "client, streamed requests",
+        median(t[1][0] for t in turns),
+        "/s",
+        ratio=ratio,
+        of="bare sockets",
+        least=0.85,
+    )
+    figure(
+        "aiohttp loop that parses nothing",
+        median(t[2] for t in turns),
+        "/s",
+        ratio=against_aiohttp,
+        of="bare sockets",
+    )
+    figure("in flight, of 64", median(t[1][2] for t in turns), "", least=60.8)
+    figure("added time to first token at concurrency 8", added, "ms", most=2)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from _figures import figure
 from rich.console import Console
 from rich.table import Table
 
@@ -160,6 +162,24 @@ def report(options: argparse.Namespace, folder: str, url: str) -> None:
     if not options.peer:
         table.add_row("hf-mem, HTTP", "not run: --peer PYTHON", "", "", "", "", "", "")
     Console(width=110).print(table)
+    wall, cpu = (statistics.median(run[k] for run in runs["k3repro, HTTP"]) for k in (0, 1))
+    figure("headers of 96 shards over HTTP, wall", wall, "s", most=2)
+    if options.peer:
+        theirs = statistics.median(run[1] for run in runs["hf-mem, HTTP"])
+        figure("headers of 96 shards over HTTP, CPU", cpu, "s", ratio=cpu / theirs, of="hf-mem", most=1)
+    for command, most in (("--help", None), ("budget --model kimi-k3 --platform mi300x", 0.5)):
+        figure(f"k3repro {command}, CPU", command_s(command.split()), "s", most=most)
+
+
+def command_s(arguments: list[str]) -> float:
+    """CPU seconds of one command, least of five."""
+    taken = []
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-m", "k3repro", *arguments], capture_output=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        taken.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return min(taken)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
+from _figures import figure
 
 from k3repro.mxfp4 import encode, plan_requant, requant, requantise, requantise_reference
 from k3repro.mxfp4.checkpoint import ShardWriter
@@ -61,10 +62,8 @@ def conversions(blocks: int) -> list[str]:
             part = (packed[:few], scales[:few], rule)
             slow = best(lambda a=part: requantise_reference(*a), time.process_time, 2) * len(packed) / few
             rate = size / fast / 1e9
-            lines.append(
-                f"{rule:<6} {source:<9} {rate:>7.2f} {bar:>5.1f} {'met' if rate >= bar else 'MISSED':<7}"
-                f" {copy / fast:>8.1%} {slow / fast:>10.0f}x"
-            )
+            figure(f"{rule}, {source}, a thread", rate, "GB/s", least=bar)
+            lines.append(f"{rule:<6} {source:<9} {copy / fast:>8.1%} {slow / fast:>10.0f}x")
     return lines
 
 
@@ -99,7 +98,7 @@ def processor_s() -> float:
     return sum(u.ru_utime + u.ru_stime for u in used)
 
 
-def command(blocks: int, repeats: int) -> str:
+def command(blocks: int, repeats: int) -> None:
     """`requant` of a checkpoint against copying its files, wall time, both synced, in turns."""
     cores = len(os.sched_getaffinity(0))
     took, busy, copied = [], [], []
@@ -123,13 +122,16 @@ def command(blocks: int, repeats: int) -> str:
                     os.fsync(stream.fileno())
             copied.append(time.perf_counter() - start)
             shutil.rmtree(out)
+    print(f"{SHARDS} shards of {size / SHARDS / 1e6:.0f} MB, {cores} jobs")
     ratio = statistics.median(c / t for c, t in zip(copied, took, strict=True))
     rates = [size / statistics.median(seconds) / 1e9 for seconds in (took, busy, copied)]
-    return (
-        f"requant amax7, whole command, {SHARDS} shards of {size / SHARDS / 1e6:.0f} MB, {cores} jobs:"
-        f" {rates[0]:.2f} GB/s of source; copy and sync {rates[2]:.2f}\n"
-        f"ratio to copy and sync {ratio:.2f}, bar 0.80 {'met' if ratio >= 0.8 else 'MISSED'};"
-        f" {1 / rates[1]:.2f} CPU s per GB, so {cores} cores allow {cores * rates[1]:.2f} GB/s"
+    figure("requant amax7, whole command", rates[0], "GB/s", ratio=ratio, of="copy and sync", least=0.8)
+    figure(
+        "its processor time on all cores",
+        cores * rates[1],
+        "GB/s",
+        ratio=cores * rates[1] / rates[2],
+        of="copy and sync",
     )
 
 
@@ -146,9 +148,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="turns of command and copy")
     options = parser.parse_args()
     blocks = options.megabytes * 10**6 // 17
-    print(command(4 * blocks, options.repeats))
-    print("rule   weights   GB/s in   bar met?      of copy  over reference")
-    print("\n".join(conversions(blocks)))
+    command(4 * blocks, options.repeats)
+    lines = conversions(blocks)
+    print("rule   weights    of copy  over reference", *lines, sep="\n")
 
 
 if __name__ == "__main__":

@@ -3,11 +3,10 @@
     python benchmarks/bench_twin.py [--requests 20000] [--repeats 5]
 
 A short request is an 8-token stream. Rates are of processor time of this process (the machine may be
-shared) and of wall time. The yardstick, measured in turns with it, is a loop that only encodes and decodes
-the JSON documents of the same requests and events with the standard library. Bars: 10,000 short requests a
-second through the byte transport; 20,000 and 5,000,000 decode tokens a second of the core alone. After them
-the cost curve of the core as lanes, requests in flight and context grow, and how punctual the HTTP driver is
-at concurrency 64 (p99 under 5 ms on an idle machine).
+shared). The yardstick, measured in turns with it, is a loop that only encodes and decodes
+the JSON documents of the same requests and events with the standard library. After them the cost curve of
+the core as lanes, requests in flight and context grow, and how punctual the HTTP driver is at 64 and at
+10,000 streams, which come from a process of their own.
 """
 
 from __future__ import annotations
@@ -15,16 +14,18 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import statistics
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+from _figures import figure
 
 from k3repro.client import Request, open_target, run_wave
 from k3repro.twin import Cluster, Core, platform, serve_http
 
 TOKENS = 8
-BAR = 10_000
 
 
 def timed(work: Callable[[], object], count: int) -> tuple[float, float]:
@@ -92,23 +93,39 @@ def curve_point(lanes: int, flying: int, context: int, count: int = 3000) -> flo
     return count / (time.process_time() - started)
 
 
-async def punctuality(concurrency: int, tokens: int = 200) -> str:
-    """One wave over HTTP in real time, raw sockets: what the driver says of its own deadlines."""
+def flood(port: int, streams: int, tokens: int) -> float:
+    """Seconds that a wave of `streams` at once takes over raw sockets."""
     body = json.dumps(
         {"prompt": "x", "max_tokens": tokens, "ignore_eos": True, "stream": True, "model": "kimi-k3"}
     )
     head = "POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
     request = f"{head}content-length: {len(body)}\r\nconnection: close\r\n\r\n{body}".encode()
 
-    async def one(port: int) -> None:
+    async def one() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(request)
         await reader.read()
         writer.close()
 
-    async with serve_http(Cluster(platform("mi325x"), 7)) as (driver, port):
-        await asyncio.gather(*(one(port) for _ in range(concurrency)))
-        return driver.misses().sentence()
+    async def wave() -> None:
+        await asyncio.gather(*(one() for _ in range(streams)))
+
+    begin = time.perf_counter()
+    asyncio.run(wave())
+    return time.perf_counter() - begin
+
+
+async def punctuality(streams: int, tokens: int, scale: float) -> None:
+    """One wave over HTTP from a process of its own: what the driver says of its own deadlines."""
+    spec = platform("mi325x").with_overrides({"max_num_seqs": "4096"})
+    loop = asyncio.get_running_loop()
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        async with serve_http(Cluster(spec, 7), time_scale=scale) as (driver, port):
+            took = await loop.run_in_executor(pool, flood, port, streams, tokens)
+        late = driver.misses().p99_ms
+    if late is not None:
+        rate = f"{streams * tokens / took:,.0f} tokens/s"
+        figure(f"twin over HTTP, {streams:,} streams, {rate}, p99 late", late, "ms", most=5)
 
 
 def main() -> None:
@@ -129,34 +146,33 @@ def main() -> None:
             through = timed(lambda: target.run(run_wave, requests, concurrency=64), count)
             yardstick = timed(lambda: json_loop(count // 10), count // 10)
             turns.append((through, yardstick, timed(lambda: core_requests(count), count)))
-    tokens = timed(lambda: core_tokens(5_000_000), 5_000_000)
-    median = statistics.median
-    print(
-        f"{count} requests of {TOKENS} tokens, {options.repeats} turns, load average {os.getloadavg()[0]:.1f}"
-    )
-    print(f"{'':44}{'processor':>12}{'wall':>12}")
-    rows = {
-        "JSON yardstick, requests/s": 1,
-        "twin through the byte transport, requests/s": 0,
-        "core alone, requests/s": 2,
-    }
-    for name, index in rows.items():
-        processor, wall = (median(turn[index][kind] for turn in turns) for kind in (0, 1))
-        print(f"{name:44}{processor:>12,.0f}{wall:>12,.0f}")
-    print(f"{'core alone, decode tokens/s':44}{tokens[0]:>12,.0f}{tokens[1]:>12,.0f}")
-    ratio = median(t[0][0] / t[1][0] for t in turns)
-    print(f"{'twin through transport / JSON yardstick':44}{ratio:>12.2f}")
-    processor, wall = (median(turn[0][kind] for turn in turns) / BAR for kind in (0, 1))
-    print(f"{'share of the bar, 10,000 short requests/s':44}{processor:>12.2f}{wall:>12.2f}")
-    print(f"{'share of the bar, core 20,000 requests/s':44}{median(t[2][0] for t in turns) / 20_000:>12.2f}")
-    print(f"{'share of the bar, core 5,000,000 tokens/s':44}{tokens[0] / 5_000_000:>12.2f}")
+    tokens = timed(lambda: core_tokens(1_000_000), 1_000_000)[0]
+    print(f"{count} requests of {TOKENS} tokens, {options.repeats} turns, processor time")
+
+    def middle(which: int) -> float:
+        return statistics.median(turn[which][0] for turn in turns)
+
+    ratio = statistics.median(t[0][0] / t[1][0] for t in turns)
+    figure("twin through its byte transport", middle(0), "requests/s", least=20_000)
+    figure("the same", middle(0), "requests/s", ratio=ratio, of="its JSON alone")
+    figure("twin, core alone", middle(2), "requests/s", least=150_000)
+    figure("twin, core alone", tokens, "tokens/s", least=5_000_000)
     print("\ncost curve of the core, requests/s of processor time (64 output tokens each)")
     print(f"{'lanes':>8}{'in flight':>12}{'context':>12}{'requests/s':>14}")
     points = [(8, flying, 1000) for flying in (1, 16, 256, 2048)]
     points += [(lanes, 256, 1000) for lanes in (1, 32)] + [(8, 64, context) for context in (20_000, 200_000)]
+    curve: dict[tuple[int, int, int], float] = {}
     for lanes, flying, context in points:
-        print(f"{lanes:>8}{flying:>12}{context:>12}{curve_point(lanes, flying, context):>14,.0f}")
-    print("\nHTTP driver at concurrency 64:", asyncio.run(punctuality(64)))
+        curve[lanes, flying, context] = curve_point(lanes, flying, context)
+        print(f"{lanes:>8}{flying:>12}{context:>12}{curve[lanes, flying, context]:>14,.0f}")
+    for name, there, here in (
+        ("core at 200,000 tokens of context", (8, 64, 200_000), (8, 64, 20_000)),
+        ("core on one lane", (1, 256, 1000), (8, 256, 1000)),
+    ):
+        of = "that at 20,000" if there[2] > 1000 else "that on eight"
+        figure(name, curve[there], "requests/s", ratio=curve[there] / curve[here], of=of, least=0.8)
+    for streams, length, scale in ((64, 200, 1.0), (10_000, 20, 1.0)):
+        asyncio.run(punctuality(streams, length, scale))
 
 
 if __name__ == "__main__":
