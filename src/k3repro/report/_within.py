@@ -14,7 +14,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,12 +54,13 @@ def audit_within(
         InputError: as `audit_site`.
     """
     root = str(Path(k3repro.__file__).parents[1])
-    with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as answered:
-        asked.write(pickle.dumps((folder, options)))
+    with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as answered, _lifeline() as held:
+        asked.write(pickle.dumps((held, folder, options)))
         asked.seek(0)
         process = subprocess.Popen(
-            [sys.executable, "-c", _START, root], stdin=asked, stdout=answered, start_new_session=True
-        )
+            [sys.executable, "-c", _START, root],
+            stdin=asked, stdout=answered, start_new_session=True, pass_fds=[held],
+        )  # fmt: skip
         why = _watch(process, most_s, most_bytes)
         answered.seek(0)
         data = answered.read(most_bytes // 8)
@@ -77,9 +80,30 @@ def audit_within(
     return audit
 
 
+@contextlib.contextmanager
+def _lifeline() -> Iterator[int]:
+    """The reading end of a pipe that ends when this process does, however it does."""
+    reading, writing = os.pipe()
+    try:
+        yield reading
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def _end_with(held: int) -> None:
+    """End this process and all below it when whoever asked for the audit is gone."""
+    os.read(held, 1)
+    me = os.getpid()
+    for pid in sorted(spent(me).pids, key=lambda pid: pid == me):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+
+
 def main() -> None:
     """The process: its question on standard input, its answer on standard output."""
-    folder, options = pickle.load(sys.stdin.buffer)
+    held, folder, options = pickle.load(sys.stdin.buffer)
+    threading.Thread(target=_end_with, args=(held,), daemon=True).start()
     with contextlib.redirect_stdout(sys.stderr):
         try:
             answer: SiteAudit | K3Error = audit_site(folder, **options)
@@ -128,11 +152,11 @@ def _linux() -> dict[int, tuple[int, float, int]]:
     """Process -> its parent, seconds of processor with children that ended, resident bytes."""
     tick, page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
     found: dict[int, tuple[int, float, int]] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            fields = path.read_text("utf-8", "replace").rpartition(")")[2].split()
+    for name in filter(str.isdecimal, os.listdir("/proc")):  # noqa: PTH208
+        with contextlib.suppress(OSError):  # also ESRCH: it ended just now
+            fields = Path(f"/proc/{name}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
             seconds = sum(map(int, fields[11:15])) / tick
-            found[int(path.parent.name)] = int(fields[1]), seconds, int(fields[21]) * page
+            found[int(name)] = int(fields[1]), seconds, int(fields[21]) * page
     return found
 
 
