@@ -56,6 +56,7 @@ def test_the_gate_plans_as_many_needles_as_a_rate_takes() -> None:
         (["envelope"], 2, "no target"),
         (["envelope", "--target", "twin:mi999"], 2, "mi325x"),
         (["envelope", "--target", "nonsense"], 2, "is not a target"),
+        (["envelope", "--target", "10.0.0.1:30000"], 2, "Did you mean http://10.0.0.1:30000?"),
         (["envelope", "--osl", "many"], 2, "no length in tokens"),
         (["saturation", "--users", "1,many"], 2, "'many' is not a count"),
         (["envelope", "--isl", "many"], 2, "'many' is no length in tokens. Write 1024"),

@@ -10,6 +10,7 @@ from k3repro.errors import UsageError
 
 __all__ = ["Address", "TwinAddress", "parse_target"]
 
+_BARE = re.compile(r"[A-Za-z0-9.-]+:\d+(?:/\S*)?")
 _ENDPOINT = re.compile(r"(/v1)?(/chat/completions|/completions|/responses|/models)?$")
 _EXAMPLES = "for example twin:mi325x or http://127.0.0.1:30000"
 
@@ -63,7 +64,9 @@ def parse_target(text: str) -> Address | TwinAddress:
     except ValueError as error:
         raise UsageError(f"{error}", where="target", fix=_EXAMPLES) from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(f"{text.partition('?')[0]!r} is not a target", where="target", fix=_EXAMPLES)
+        bare = _BARE.fullmatch(text)
+        fix = f"Did you mean http://{text}?" if bare else _EXAMPLES
+        raise UsageError(f"{text.partition('?')[0]!r} is not a target", where="target", fix=fix)
     tls = parts.scheme == "https"
     host = parts.hostname
     shown = f"[{host}]" if ":" in host else host

@@ -26,7 +26,8 @@ def _told(entries: Sequence[tuple[str, str]]) -> Iterator[str]:
     if len(entries) == 1 or not rungs:
         yield from (f"{rung}: {text}" if rung else text for rung, text in dict.fromkeys(entries))
         return
-    yield f"{len(rungs)} rungs ({rungs[0]} to {rungs[-1]}): {_spans(texts)}"
+    between = " to " if len(rungs) > 2 else ", "
+    yield f"{len(rungs)} rungs ({rungs[0]}{between}{rungs[-1]}): {_spans(texts)}"
 
 
 def _spans(texts: Sequence[str]) -> str:
