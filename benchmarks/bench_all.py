@@ -75,7 +75,8 @@ def main() -> None:
             peer = ["--peer", options.peer] if options.peer and script == "bench_headers.py" else []
             why = run(script, [*arguments, *peer], given, figures) if given > 10 else "no time was left"
             found: list[Figure] = [json.loads(text) for text in figures.read_text().splitlines()]
-            print("\n".join(map(line, found[told:])), flush=True)
+            for measured in found[told:]:
+                print(line(measured), flush=True)
             told = len(found)
             if why:
                 missing.append((script, why))
