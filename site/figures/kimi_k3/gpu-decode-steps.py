@@ -24,12 +24,15 @@ def figure(rows: list[dict[str, Any]]) -> alt.LayerChart:
             scale=alt.Scale(type="log", nice=False, padding=12),
             axis=alt.Axis(format="~s"),
         ),
-        color=alt.Color("source:N", title=None, legend=alt.Legend(columns=3)),
-        shape=alt.Shape("source:N", title=None),
-        strokeDash=alt.StrokeDash("source:N", title=None),
-        tooltip=["source:N", "context:Q", "gap_ms:Q"],
+        color=alt.Color("source:N", title=None),
     )
     printed = alt.FieldEqualPredicate(field="relation", equal=INDEPENDENT)
-    lines = base.transform_filter({"not": printed}).mark_line(point=True)
-    marks = base.transform_filter(printed).mark_point(filled=True, size=90)
+    lines = (
+        base.transform_filter({"not": printed})
+        .mark_line()
+        .encode(strokeDash=alt.StrokeDash("source:N", title=None))
+    )
+    marks = base.mark_point(filled=True, size=70, opacity=1).encode(
+        shape=alt.Shape("source:N", title=None), tooltip=["source:N", "context:Q", "gap_ms:Q"]
+    )
     return (lines + marks).properties(height=360)
