@@ -4,6 +4,7 @@
 -- column osl: {label = "reply", unit = "tokens"}
 -- column users: {label = "users"}
 -- column nodes: {label = "nodes"}
+-- column replicas: {label = "replicas"}
 -- column prefill_pools: {label = "prefill pools"}
 -- column decode_pools: {label = "decode pools"}
 -- column max_num_seqs: {label = "slots a lane"}
@@ -19,8 +20,14 @@
 -- column ttft_error: {label = "twin's error, first token", format = ".0%"}
 -- column tpot_error: {label = "twin's error, output token", format = ".0%"}
 -- column e2e_error: {label = "twin's error, request", format = ".0%"}
+-- column ttft_factor: {label = "as a factor, first token", format = ".3g"}
+-- column tpot_factor: {label = "as a factor, output token", format = ".3g"}
+-- column e2e_factor: {label = "as a factor, request", format = ".3g"}
+-- column ttft_worst: {label = "worst factor, first token", format = ".3g"}
+-- column tpot_worst: {label = "worst factor, output token", format = ".3g"}
+-- column e2e_worst: {label = "worst factor, request", format = ".3g"}
 -- column binds_ttft: {label = "first token waits for"}
 -- column binds_e2e: {label = "a request waits for"}
 -- empty: the grid has not been simulated
 SELECT * FROM sizing_grid_rows
-ORDER BY platform, isl, osl, users, nodes, prefill_pools, decode_pools, max_num_seqs
+ORDER BY platform, isl, osl, users, nodes, replicas, prefill_pools, decode_pools, max_num_seqs

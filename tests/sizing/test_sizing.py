@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from k3repro.errors import UsageError
 from k3repro.sizing import (
     METRICS,
+    VERDICTS,
     Found,
     Goal,
     _answer,
+    _search,
     _trial,
     answer,
     checked_users,
@@ -97,7 +99,7 @@ def test_the_cheapest_that_keeps_the_goals_wins() -> None:
     found = search("mi325x", plan(1024, 64, 128), goals, most_nodes=16, all_of_them=True)
     assert found.choice is not None and found.runner_up is not None
     keeping = [t for t in found.trials if t.values["ttft_s_p95"] <= 6]
-    assert found.choice.candidate.nodes == min(t.candidate.nodes for t in keeping)
+    assert found.choice.trial.candidate.nodes == min(t.candidate.nodes for t in keeping)
     near = search("mi325x", plan(1024, 64, 128), goals, most_nodes=16)
     assert near.choice == found.choice and len(near.trials) <= len(found.trials)
     front = found.front
@@ -149,13 +151,23 @@ def test_without_a_known_error_a_kept_goal_is_unknown_and_names_its_probe() -> N
     assert set(data["fidelity"]) == set(METRICS) and data["tier"] == "simulated"
 
 
-def test_kept_by_less_than_the_twins_error_is_likely_and_never_yes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Fidelity, "of", lambda *_: Band("ttft", "queue", 9, 0.25, 0.4, "Table, a cell"))
+def test_the_words_are_what_they_are_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Possible: within the median error; likely: beyond it; yes: beyond the worst of enough cells."""
+    band = Band("ttft", "queue", 9, 0.25, 0.4, 4 / 3, 5 / 3, "Table, a cell")
     p95 = try_candidate(published("mi325x"), plan()).values["ttft_s_p95"]
-    verdicts = [answer("mi325x", plan(), [Goal("ttft", p95 * by)], sensitivity=False) for by in (1.3, 1.4)]
-    assert [one.verdict for one in verdicts] == ["likely", "yes"]
-    assert "less than the twin's error" in verdicts[0].reasons[0] and not verdicts[1].reasons
-    assert verdicts[0].as_dict()["verdict"] == "likely"
+
+    def verdict(by: float) -> str:
+        return answer("mi325x", plan(), [Goal("ttft", p95 * by)], most_nodes=4, sensitivity=False).verdict
+
+    for known, words in (
+        (band, ["possible", "likely", "likely", "yes"]),
+        (replace(band, n=2, worst_factor=None), ["possible", "likely", "likely", "likely"]),
+        (Unknown("ttft", "nothing near"), ["unknown"] * 4),
+    ):
+        monkeypatch.setattr(Fidelity, "of", lambda *_, known=known: known)
+        monkeypatch.setattr(Fidelity, "hope", lambda *_, known=known: known)
+        assert [verdict(by) for by in (1.33, 1.34, 1.66, 1.67)] == words
+    assert list(VERDICTS) == ["fits", "yes", "likely", "possible", "unknown", "no"]
 
 
 def test_what_binds_is_said_of_the_deployment_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,6 +176,7 @@ def test_what_binds_is_said_of_the_deployment_that_is_named(monkeypatch: pytest.
     larger = replace(first, candidate=replace(first.candidate, decode_pools=4), waits={"transfer": 1.0})
     smaller = replace(first, candidate=replace(first.candidate, decode_pools=3), waits={"handoff": 1.0})
     none = Found("mi325x", (larger, smaller), None, None, (), first, "", 0)
+    monkeypatch.setattr(_search, "held", lambda trial, plan: trial)
     monkeypatch.setattr(_answer, "search", lambda *_, **__: none)
     found = answer("mi325x", plan(), [parse_goal("ttft", "0.1@p95")], sensitivity=False)
     assert "the nearest, 8 nodes as 2P6D" in found.reasons[0] and found.binds == "handoff"
@@ -183,7 +196,7 @@ def test_more_users_never_need_fewer_nodes() -> None:
     for users in (8, 32, 128, 256):
         choice = search("mi325x", plan(1024, 64, users), goals, most_nodes=32).choice
         assert choice is not None
-        nodes.append(choice.candidate.nodes)
+        nodes.append(choice.trial.candidate.nodes)
     assert nodes == sorted(nodes)
 
 
@@ -198,6 +211,8 @@ def test_other_models_are_bounds_from_above_and_never_yes() -> None:
     assert found.as_dict()["verdict"] == "unknown" and found.nodes == 1
     none = size_nodes("glm-5.1", "mi300x", plan(512, 64, 8), [], most_nodes=1)
     assert none.as_dict()["verdict"] == "no" and "fit" in none.why
+    two = size_nodes("glm-5.1", "mi300x", plan(512, 64, 8), [], most_nodes=8)
+    assert (two.nodes, two.replicas, two.tp) == (2, 1, 16)
 
 
 def test_a_node_takes_what_the_model_has_positions_for() -> None:
@@ -215,7 +230,7 @@ def test_what_is_written_is_a_recipe_a_pipeline_and_a_notebook(tmp_path: Path) -
     goals = [parse_goal("ttft", "10@p95")]
     work = Workload.of({"isl": 1024, "osl": 64, "users": 64})
     found = answer("mi325x", plan_of(work), goals, sensitivity=False)
-    written = write_plan(found, work, goals, tmp_path / "plan", recipes=RECIPES)
+    written = write_plan(found, work, goals, tmp_path / "plan", RECIPES)
     assert [path.name for path in written] == ["recipe.toml", "plan.sh", "sized.toml", "measure.ipynb"]
     assert load_recipe(str(written[0])).platform.name == "mi325x"
     assert [stage.name for stage in load_pipeline(str(written[2])).stages] == ["promise"]
@@ -225,7 +240,7 @@ def test_an_open_loop_flies_what_littles_law_says() -> None:
     """600 requests at 1 a second are never 600 in flight; the error quoted is that of the real load."""
     made = plan_of(Workload.of({"isl": 1024, "osl": 64, "rate": 1.0, "arrival": "poisson"}))
     trial = try_candidate(published("mi325x"), made)
-    said = Fidelity(None).of(trial, made, "ttft")
+    said = Fidelity().of(trial, made, "ttft")
     assert isinstance(said, Unknown)
     concurrency = int(said.probe.rsplit(" ", 1)[1])
     assert concurrency == round(max(1.0, trial.values["e2e_s_p50"])) < made.at_once

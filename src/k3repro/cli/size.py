@@ -13,28 +13,33 @@ from typing import Any
 
 import click
 
+from k3repro.bringup._cluster import find_pipelines
 from k3repro.cli import emit
 from k3repro.cli._launch import Tokens
-from k3repro.errors import StoreError, UsageError
+from k3repro.errors import UsageError
 from k3repro.pipeline import open_executor
 from k3repro.sizing import (
     METRICS,
     MOST_NODES,
+    VERDICTS,
     Answer,
     Goal,
+    Judged,
     NodeAnswer,
     answer,
-    cheapest,
     checked_users,
+    fewest,
     parse_goal,
     plan_of,
     size_nodes,
+    surest,
 )
 from k3repro.sizing.calibrate import fit, observations
+from k3repro.sizing.known import calibrated_constants, errors_of_levels, fidelity_cells
 from k3repro.sizing.write import write_plan
-from k3repro.store import Artifact, Store
+from k3repro.store import Store
 from k3repro.twin import platform_names
-from k3repro.workload import PROCESSES, Workload, generate, profile_names, read_corpus
+from k3repro.workload import PROCESSES, ClosedLoop, Workload, generate, profile_names, read_corpus
 
 __all__ = ["calibrate", "size"]
 
@@ -94,8 +99,16 @@ def size(
     as_json: bool, requests: int, **given: Any,
 ) -> None:  # fmt: skip
     """Nodes and settings that keep latency goals for a workload. Times are simulated; each comes with how far
-    the twin was off where it could be compared. The answer is yes; likely (kept by less than that error);
-    unknown (nothing printed says how wrong the time may be); or no. Exit 1 unless it is yes.
+    the twin was off where it could be compared. The first answer is the deployment of fewest nodes that keeps
+    the limits as simulated; where more nodes are surer, they follow. Exit 1 unless one of them is a yes.
+
+    \b
+    yes       kept even if the twin is off by the worst error of three held-out cells or more
+    likely    kept even if the twin is off by its median error there
+    possible  kept as simulated, broken if the twin is off by its median error there
+    unknown   kept as simulated; nothing printed says how wrong the twin is there
+    no        not kept by anything that was tried
+    fits      no limit was given: everybody is served in the end
 
     \b
     Examples:
@@ -115,38 +128,45 @@ def size(
     plan = plan_of(workload, requests=requests, percentile=worst, seed=seed)
     if constants is not None:
         plan = replace(plan, constants=_constants(constants))
+    if not as_json:
+        click.echo(_asked(workload, given, goals))
     calibrated = [name for name in names if model == "kimi-k3" and name in platform_names()]
     with _executor(executor) as pool:
         answers = [
             answer(
-                name, plan, goals, most_nodes=max_nodes, fidelity=_sealed("twin-fidelity@twin"),
-                calibration=_sealed("twin-calibration@twin"), price_per_node_hour=prices.get(name),
+                name, plan, goals, most_nodes=max_nodes, errors=fidelity_cells(),
+                constants=calibrated_constants(), price_per_node_hour=prices.get(name),
                 all_of_them=all_of_them, executor=pool,
             )
             for name in calibrated
         ]  # fmt: skip
     others = [
-        size_nodes(
-            model, name, plan, goals, most_nodes=max_nodes, levels=_sealed("level-fidelity@mi325x-cookbook")
-        )
+        size_nodes(model, name, plan, goals, most_nodes=max_nodes, errors=errors_of_levels())
         for name in names
         if name not in calibrated
     ]
-    best = cheapest(answers)
-    result = {
+    least, best = fewest(answers), surest(answers)
+    result: dict[str, Any] = {
         "workload": workload.as_dict() | {"requests": len(plan.sessions)},
         "goals": [str(goal) for goal in goals],
-        "cheapest": best.found.platform if best else None,
+        "cheapest" if all(name in prices for name in calibrated) else "fewest_nodes": (
+            least.found.platform if least else None
+        ),
+        "surest": best.found.platform if best else None,
         "platforms": [one.as_dict() for one in answers] + [one.as_dict() for one in others],
     }
     if write is not None and best is not None:
-        result["written"] = [path.name for path in write_plan(best, workload, goals, write)]
+        recipes = find_pipelines() / "recipes"
+        result["written"] = [path.name for path in write_plan(best, workload, goals, write, recipes)]
     if as_json:
         emit(result)
     else:
-        _show(answers, goals, result)
+        _show(answers, goals)
+        _show_best(answers)
         _show_nodes(others)
-    if best is None or best.verdict != "yes":
+        if best is not None and "written" in result:
+            click.echo(f"written for {_named(best, best.picks[-1])}: {', '.join(result['written'])}")
+    if best is None or not best.sure:
         sys.exit(1)
 
 
@@ -195,37 +215,50 @@ def _executor(name: str) -> Iterator[Executor | None]:
         yield pool
 
 
-def _sealed(name: str) -> Artifact | None:
-    try:
-        return Store().find(name)
-    except StoreError:
-        return None
+def _asked(workload: Workload, given: dict[str, Any], goals: list[Goal]) -> str:
+    """The question in a line, and what was assumed where it left something open."""
+    loop = workload.arrival
+    if isinstance(loop, ClosedLoop):
+        who = "1 user" if loop.users == 1 else f"{loop.users:,} users"
+        pause = f", {loop.think_s:g} s after the last" if loop.think_s else ""
+        load = f"{who}, each with one request at a time{pause}"
+    else:
+        load = f"{loop.rate_per_s:g} requests a second ({loop.process})"
+    isl, osl = (f"{one.highest:,}" if one.kind == "fixed" else one for one in (workload.isl, workload.osl))
+    what = workload.corpus.name if workload.corpus else f"{isl} prompt + {osl} output tokens"
+    limits = " and ".join(map(str, goals)) or "no limit on any time"
+    lines = [f"{load}; {what}; {limits}"]
+    if given["users"] is None and given["rate"] is None:
+        lines.append("assumed: a single user, since neither --users nor --rate was given")
+    if not goals:
+        lines.append("assumed: any wait will do, since none of --ttft, --tpot and --e2e was given")
+    return "\n".join(lines)
 
 
-def _show(answers: list[Answer], goals: list[Goal], result: dict[str, Any]) -> None:
+def _times(trial: dict[str, Any], keys: list[str]) -> str:
+    """`TTFT p95 350.1 s` of each key such as ttft_s_p95."""
+    found = []
+    for key in keys:
+        quantity, percentile = key.rsplit("_", 1)
+        metric, unit = next((name, unit) for name, (known, _, unit) in METRICS.items() if known == quantity)
+        found.append(f"{metric.upper()} {percentile} {trial[key]:g} {unit}")
+    return ", ".join(found)
+
+
+def _show(answers: list[Answer], goals: list[Goal]) -> None:
+    keys = [goal.key for goal in goals] or ["ttft_s_p95", "e2e_s_p95"]
     for one in answers:
-        found = one.found
-        click.echo(f"{found.platform}: {one.verdict}")
-        if found.choice is None:
+        picks = one.picks
+        steps = [f"{pick.trial.candidate.nodes} nodes: {pick.verdict}" for pick in picks]
+        click.echo(f"{one.found.platform}: {'; '.join(steps) or 'no'}")
+        if not picks:
             for reason in one.reasons:
                 click.echo(f"  {reason}")
             continue
         data = one.as_dict()
         choice = data["choice"]
-        click.echo(
-            f"  {choice['nodes']} nodes, {choice['shape']}, {choice['max_num_seqs']} slots a lane, "
-            f"{choice['kv_pool_bytes'] / 1e9:g} GB KV pool, KV splits: {choice['kv_splits']}"
-        )
-        for metric, (quantity, _, unit) in METRICS.items():
-            known = data["fidelity"][metric]
-            error = (
-                f"twin off by {known['median_error']:.0%} (worst {known['worst_error']:.0%}) in "
-                f"{known['held_out_cells']} held-out cells, {known['regime']}"
-                if "regime" in known
-                else f"error unknown: {known['unknown']}"
-            )
-            p50, p95 = choice[f"{quantity}_p50"], choice[f"{quantity}_p95"]
-            click.echo(f"  {metric.upper()} p50 {p50:g}, p95 {p95:g} {unit}, simulated; {error}")
+        click.echo(f"  {_settings(choice)}")
+        _show_times(choice, data["fidelity"])
         click.echo(
             f"  {choice['tokens_per_s']:g} tokens/s ({choice['out_tokens_per_s']:g} output); a user gets "
             f"{choice['user_tokens_per_s']:g} tokens/s"
@@ -233,12 +266,49 @@ def _show(answers: list[Answer], goals: list[Goal], result: dict[str, Any]) -> N
         click.echo(f"  binds: {one.binds}; helps: {one.knob}")
         if choice["cost"]:
             click.echo("  " + ", ".join(f"{k.replace('_', ' ')} {v:g}" for k, v in choice["cost"].items()))
-        _show_others(data, [goal.key for goal in goals] or ["ttft_s_p95", "e2e_s_p95"])
         for reason in one.reasons:
-            click.echo(f"  note: {reason}")
-    if result["cheapest"] and len(answers) > 1:
-        how = "cheapest" if all(one.price_per_node_hour for one in answers) else "surest, then fewest nodes"
-        click.echo(f"{how}: {result['cheapest']}")
+            click.echo(f"  why {one.verdict}: {reason}")
+        for other in data["surer"]:
+            click.echo(f"  {other['verdict']}: {_settings(other)}: {_times(other, keys)}")
+        _show_others(data, keys)
+
+
+def _settings(trial: dict[str, Any]) -> str:
+    return (
+        f"{trial['nodes']} nodes, {trial['shape']}, {trial['max_num_seqs']} slots a lane, "
+        f"{trial['kv_pool_bytes'] / 1e9:g} GB KV pool, KV splits: {trial['kv_splits']}"
+    )
+
+
+def _show_times(choice: dict[str, Any], fidelity: dict[str, Any]) -> None:
+    for metric, (quantity, _, unit) in METRICS.items():
+        known = fidelity[metric]
+        error = (
+            f"twin off by {known['median_error']:.0%} (worst {known['worst_error']:.0%}) in "
+            f"{known['held_out_cells']} held-out cell{'s' if known['held_out_cells'] > 1 else ''}, "
+            f"{known['regime']}"
+            if "regime" in known
+            else f"error unknown: {known['unknown']}"
+        )
+        p50, p95 = choice[f"{quantity}_p50"], choice[f"{quantity}_p95"]
+        click.echo(f"  {metric.upper()} p50 {p50:g}, p95 {p95:g} {unit}, simulated; {error}")
+
+
+def _show_best(answers: list[Answer]) -> None:
+    """The fewest nodes of all platforms, the surest, and what the words mean that were said."""
+    least, sure = fewest(answers), surest(answers)
+    if least and sure and len(answers) > 1:
+        what = "cheapest" if all(one.price_per_node_hour for one in answers) else "fewest nodes"
+        cheap, certain = _named(least, least.picks[0]), _named(sure, sure.picks[-1])
+        same = cheap == certain
+        click.echo(f"{what} and surest: {cheap}" if same else f"{what}: {cheap}; surest: {certain}")
+    said = {pick.verdict for one in answers for pick in one.picks}
+    for word in (word for word in VERDICTS if word in said):
+        click.echo(f"{word}: {VERDICTS[word]}")
+
+
+def _named(one: Answer, pick: Judged) -> str:
+    return f"{one.found.platform}, {pick.trial.candidate.nodes} nodes ({pick.verdict})"
 
 
 def _show_nodes(answers: Sequence[NodeAnswer]) -> None:
@@ -246,11 +316,14 @@ def _show_nodes(answers: Sequence[NodeAnswer]) -> None:
         if one.why:
             click.echo(f"{one.model} on {one.gpu}: no\n  {one.why}")
             continue
+        span = f", each over {one.nodes // one.replicas} nodes" if one.replicas < one.nodes else ""
         click.echo(
             f"{one.model} on {one.gpu}: unknown (roofline, uncalibrated)\n  nodes: {one.nodes}, "
-            f"replicas: {one.replicas} of TP{one.tp}; TTFT p95 {one.values['ttft_s_p95']:g} s, TPOT p95 "
-            f"{one.values['tpot_ms_p95']:g} ms, {one.values['tokens_per_s']:g} tokens/s at most"
+            f"replicas: {one.replicas} of TP{one.tp}{span}; at best TTFT p95 {one.values['ttft_s_p95']:g} s, "
+            f"TPOT p95 {one.values['tpot_ms_p95']:g} ms, {one.values['tokens_per_s']:g} tokens/s"
         )
+        if span:
+            click.echo("  the weights do not fit one node; what the fabric between nodes costs is not in it")
         for quantity, known in one.error.items():
             if isinstance(known, dict):
                 click.echo(
@@ -263,24 +336,23 @@ _SHOWN = {"heap_bytes": "{0}={1:,}", "kv_pool_bytes": "{0}={1:,}"}
 
 
 def _show_others(data: dict[str, Any], keys: list[str]) -> None:
-    if data["runner_up"]:
-        other = data["runner_up"]
-        values = ", ".join(f"{key} {other[key]:g}" for key in keys)
-        click.echo(f"  runner-up: {other['nodes']} nodes, {other['shape']}: {values}")
+    shown = [one["shape"] for one in data["surer"]]
+    if (other := data["runner_up"]) and other["shape"] not in shown:
+        click.echo(f"  runner-up: {other['nodes']} nodes, {other['shape']}: {_times(other, keys)}")
     for trial in data["untested"]:
-        values = ", ".join(f"{key} {trial[key]:g}" for key in keys)
         changed = ", ".join(
             _SHOWN.get(name, "{0}={1}").format(name, trial[name]) for name in trial["untested"]
         )
-        click.echo(f"  with {changed} (no published run has it so): {values}")
+        click.echo(f"  with {changed} (no published run has it so): {_times(trial, keys)}")
     if others := [one for one in data["other_layouts"] if one["speed"] == "unknown"]:
         shapes = ", ".join(sorted({f"TP{one['tp']} DP{one['dp']}" for one in others}))
         click.echo(f"  other layouts of a pool that memory allows, speed unknown: {shapes}")
     for swing in data["sensitivity"][:3]:
-        key = keys[0]
-        if f"{key}_at_low" in swing:
-            ends = f"{swing[f'{key}_at_low']:g} to {swing[f'{key}_at_high']:g}"
-            click.echo(f"  {swing['constant']} {swing['low']} to {swing['high']}: {key} {ends}")
+        quantity, percentile = keys[0].rsplit("_", 1)
+        unit = next(unit for known, _, unit in METRICS.values() if known == quantity)
+        least, most = swing[f"{keys[0]}_range"]
+        metric = f"{quantity.split('_')[0].upper()} {percentile}"
+        click.echo(f"  {swing['words']}: {metric} {least:g} to {most:g} {unit}")
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

@@ -21,17 +21,12 @@ __all__ = ["grid_name", "grid_text", "sizing_html"]
 
 _POINT = ("isl", "osl", "users")
 _COLUMNS = (
-    "prefill_pools", "decode_pools", "max_num_seqs", "nodes", "ttft_s_p50", "ttft_s_p95", "tpot_ms_p50",
-    "tpot_ms_p95", "e2e_s_p50", "e2e_s_p95", "tokens_per_s", "out_tokens_per_s", "ttft_error", "tpot_error",
-    "e2e_error", "binds_ttft", "binds_e2e",
+    "replicas", "prefill_pools", "decode_pools", "max_num_seqs", "nodes",
+    "ttft_s_p50", "ttft_s_p95", "tpot_ms_p50", "tpot_ms_p95", "e2e_s_p50", "e2e_s_p95",
+    "tokens_per_s", "out_tokens_per_s", "ttft_factor", "tpot_factor", "e2e_factor",
+    "ttft_worst", "tpot_worst", "e2e_worst", "binds_ttft", "binds_e2e",
 )  # fmt: skip
-_CODED = (
-    "ttft_error",
-    "tpot_error",
-    "e2e_error",
-    "binds_ttft",
-    "binds_e2e",
-)  # few distinct values: by number
+_CODED = _COLUMNS[-8:]  # few distinct values: by number
 # name, label, unit, whether it may be left empty, whether it is folded away
 _INPUTS = (
     ("isl", "Prompt (ISL)", "tokens", False, False),
@@ -42,9 +37,9 @@ _INPUTS = (
     ("tpot", "Time per output token at most", "ms", True, True),
 )
 _ANSWERS = (
-    ("nodes", "nodes"), ("verdict", "Answer"), ("shape", "Deployment"), ("ttft", "First token"),
-    ("tpot", "Time per output token"), ("e2e", "Whole request"), ("rate", "Throughput"), ("binds", "Binds"),
-    ("cost", "Cost of an hour"), ("reason", "Note"),
+    ("nodes", "nodes"), ("verdict", "Answer"), ("surer", "Surer"), ("shape", "Deployment"),
+    ("ttft", "First token"), ("tpot", "Time per output token"), ("e2e", "Whole request"),
+    ("rate", "Throughput"), ("binds", "Binds"), ("cost", "Cost of an hour"), ("reason", "Note"),
 )  # fmt: skip
 
 

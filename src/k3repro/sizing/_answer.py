@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
 from k3repro.errors import UsageError
-from k3repro.sizing._fidelity import Band, Fidelity, Unknown
+from k3repro.sizing._fidelity import Band, Fidelity
 from k3repro.sizing._goals import METRICS, Goal
 from k3repro.sizing._layouts import other_layouts
-from k3repro.sizing._search import Found, rank, search
+from k3repro.sizing._search import Found, nearest, search
 from k3repro.sizing._sensitivity import Swing, intervals, swings
 from k3repro.sizing._trial import Plan, Trial
-from k3repro.store import Artifact
+from k3repro.sizing._verdict import SURE, Judged
 from k3repro.twin import platform
 from k3repro.workload import Workload
 
-__all__ = ["MOST_NODES", "VERDICTS", "Answer", "answer", "cheapest", "checked_users"]
+__all__ = ["MOST_NODES", "Answer", "answer", "checked_users", "fewest", "surest"]
 
 MOST_NODES = 64
-VERDICTS = ("yes", "likely", "unknown", "no")
-"""Surest first."""
 
 _MOST_USERS, _MOST_TOKENS, _MOST_PRICE = 20_000, 10_000_000, 1e5
 _KNOBS = {
     "prefill queue": "more prefill pools, shorter prompts, or prefix caching where prompts repeat",
-    "prefill": "nothing but shorter prompts: one lane computes a prompt alone, however many nodes there are",
+    "prefill": "shorter prompts; more prefill pools or replicas, as far as prompts share a pool's steps",
     "handoff": "a faster fabric; it is what is left of C0",
     "decode places": "more decode pools, a larger KV pool or more slots a lane",
     "transfer": "a faster link between the pools",
@@ -37,19 +35,32 @@ _KNOBS = {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One platform's answer. `verdict`: yes; likely (kept by less than the twin's median error there);
-    unknown (kept where nothing printed says how wrong the twin is); no.
+    """One platform's answer; `reasons` say why the verdict on its choice is no surer. `VERDICTS` has the
+    words.
     """
 
     found: Found
     goals: tuple[Goal, ...]
-    verdict: str
     reasons: tuple[str, ...]
-    known: dict[str, Band | Unknown]
     binds: str
     knob: str
     swings: tuple[Swing, ...]
     price_per_node_hour: float | None
+
+    @property
+    def verdict(self) -> str:
+        """On the deployment of fewest nodes that keeps the goals as simulated."""
+        return self.found.choice.verdict if self.found.choice else "no"
+
+    @property
+    def picks(self) -> tuple[Judged, ...]:
+        """The choice, and after it each of more nodes that is surer."""
+        return (self.found.choice, *self.found.surer) if self.found.choice else ()
+
+    @property
+    def sure(self) -> bool:
+        """Whether some deployment is a yes."""
+        return any(one.verdict in SURE for one in self.picks)
 
     def cost(self, trial: Trial) -> dict[str, float] | None:
         """Dollars an hour, and per million output and total tokens; each kind carries the whole bill."""
@@ -65,14 +76,15 @@ class Answer:
 
     def as_dict(self) -> dict[str, Any]:
         """JSON data; every time is simulated."""
-        found = self.found
+        found, choice = self.found, self.found.choice
         return {
             "platform": found.platform, "verdict": self.verdict, "reasons": list(self.reasons),
-            "tier": "simulated", "nodes": found.choice.candidate.nodes if found.choice else None,
+            "tier": "simulated", "nodes": choice.trial.candidate.nodes if choice else None,
             "goals": [str(goal) for goal in self.goals],
-            "choice": self._trial(found.choice), "runner_up": self._trial(found.runner_up),
-            "binds": self.binds, "knob": self.knob,
-            "fidelity": {metric: known.as_dict() for metric, known in self.known.items()},
+            "choice": self._trial(choice.trial if choice else None),
+            "surer": [self._judged(one) for one in found.surer],
+            "runner_up": self._trial(found.runner_up), "binds": self.binds, "knob": self.knob,
+            "fidelity": {metric: known.as_dict() for metric, known in choice.known.items()} if choice else {},
             "ranges": self._ranges(),
             "sensitivity": [swing.as_dict() for swing in self.swings],
             "untested": [self._trial(trial) for trial in found.untested],
@@ -80,6 +92,9 @@ class Answer:
             "other_layouts": other_layouts(found.platform),
             "candidates": {"simulated": len(found.trials), "dropped_by_bounds": found.skipped},
         }  # fmt: skip
+
+    def _judged(self, one: Judged) -> dict[str, Any]:
+        return {"verdict": one.verdict, "reasons": list(one.reasons), **(self._trial(one.trial) or {})}
 
     def _ranges(self) -> dict[str, list[float]]:
         """Every goal's metric with the median error of its regime, either way."""
@@ -89,42 +104,38 @@ class Answer:
         keys = [goal.key for goal in self.goals] or [f"{METRICS[m][0]}_p95" for m in METRICS]
         found = {}
         for key in keys:
-            band = self.known.get(next(m for m in METRICS if key.startswith(METRICS[m][0])))
+            band = choice.known.get(next(m for m in METRICS if key.startswith(METRICS[m][0])))
             if isinstance(band, Band):
-                found[key] = [float(f"{end:.4g}") for end in band.around(choice.values[key])]
+                found[key] = [float(f"{end:.4g}") for end in band.around(choice.trial.values[key])]
         return found
 
 
 def answer(
     name: str, plan: Plan, goals: Sequence[Goal], *, most_nodes: int = MOST_NODES,
-    fidelity: Artifact | None = None, calibration: Artifact | None = None,
+    errors: Sequence[Mapping[str, Any]] = (), constants: Sequence[Mapping[str, Any]] = (),
     price_per_node_hour: float | None = None, sensitivity: bool = True, all_of_them: bool = False,
     executor: Executor | None = None,
 ) -> Answer:  # fmt: skip
     """Size one platform for a plan.
 
-    `fidelity` and `calibration` are the artifacts twin-fidelity and twin-calibration: without them no error
-    is known, and a deployment that keeps the goals is "unknown".
+    `errors` are rows `cells` of twin-fidelity, `constants` rows of twin-calibration: without them no error is
+    known, and a deployment that keeps the goals is "unknown".
 
     Raises:
         UsageError: no such simulated platform, or fewer nodes than one pool of each kind takes.
     """
     if price_per_node_hour is not None and not 0 < price_per_node_hour <= _MOST_PRICE:
         raise UsageError(f"a price of {price_per_node_hour:g} $ per node-hour", fix="Give one above 0.")
-    found = search(name, plan, goals, most_nodes=most_nodes, all_of_them=all_of_them, executor=executor)
-    known: dict[str, Band | Unknown] = {}
-    if found.choice is not None:
-        errors = Fidelity(fidelity)
-        known = {metric: errors.of(found.choice, plan, metric) for metric in METRICS}
-    verdict, reasons = _judge(found, goals, known, most_nodes)
-    binds = _binds(_nearest(found, goals), goals)
-    turned = (
-        tuple(swings(found.choice, plan, goals, intervals(calibration, name)))
-        if sensitivity and found.choice is not None
-        else ()
-    )
+    found = search(
+        name, plan, goals, most_nodes=most_nodes, errors=Fidelity(errors), all_of_them=all_of_them,
+        executor=executor,
+    )  # fmt: skip
+    choice = found.choice.trial if found.choice else None
+    near = choice or nearest(found.trials, plan, goals)
+    binds = _binds(near, goals)
+    turned = tuple(swings(choice, plan, goals, intervals(constants, name))) if sensitivity and choice else ()
     return Answer(
-        found, tuple(goals), verdict, tuple(reasons), known, binds, _KNOBS.get(binds, ""), turned,
+        found, tuple(goals), _reasons(found, near, goals, most_nodes), binds, _KNOBS.get(binds, ""), turned,
         price_per_node_hour,
     )  # fmt: skip
 
@@ -139,7 +150,7 @@ def checked_users(workload: Workload, most_nodes: int) -> None:
     if users > _MOST_USERS:
         raise UsageError(
             f"{users:,} users at once are beyond what is simulated ({_MOST_USERS:,})",
-            fix="Size a share of them and multiply: pools do not interact.",
+            fix="Size a share of them and multiply: replicas do not interact.",
         )
     if workload.longest > _MOST_TOKENS:
         raise UsageError(f"a request of {workload.longest:,} tokens is beyond any of these models")
@@ -147,39 +158,13 @@ def checked_users(workload: Workload, most_nodes: int) -> None:
         raise UsageError(f"--max-nodes {most_nodes}", fix="From 4 (two pools of two nodes) to 4096.")
 
 
-def _judge(
-    found: Found, goals: Sequence[Goal], known: dict[str, Band | Unknown], most_nodes: int
-) -> tuple[str, list[str]]:
+def _reasons(found: Found, near: Trial | None, goals: Sequence[Goal], most_nodes: int) -> tuple[str, ...]:
     if found.impossible:
-        return "no", [found.impossible]
-    if found.choice is None:
-        return "no", [
-            f"nothing up to {most_nodes} nodes keeps {' and '.join(map(str, goals))}"
-            + _misses(_nearest(found, goals), goals)
-        ]
-    reasons: list[str] = []
-    verdicts = {"yes"}
-    for goal in goals:
-        band = known[goal.metric]
-        if isinstance(band, Unknown):
-            verdicts.add("unknown")
-            reasons.append(f"{goal.metric.upper()}: {band.why}; {band.probe} would settle it")
-        elif (high := band.around(found.choice.values[goal.key])[1]) > goal.limit:
-            verdicts.add("likely")
-            reasons.append(
-                f"{goal} is kept by less than the twin's error there ({band.median:.0%} in the median of "
-                f"{band.n} held-out cells): it may come out at {high:.3g}"
-            )
-    if not goals:
-        reasons.append("no goal was given: the smallest deployment that serves everybody in the end")
-    return max(verdicts, key=VERDICTS.index), reasons
-
-
-def _nearest(found: Found, goals: Sequence[Goal]) -> Trial | None:
-    """The choice, or the simulated deployment that misses the goals by least; None where none was."""
-    return found.choice or min(
-        found.trials, key=lambda trial: (_excess(trial, goals), rank(trial)), default=None
-    )
+        return (found.impossible,)
+    if found.choice is not None:
+        return found.choice.reasons
+    kept = " and ".join(map(str, goals))
+    return (f"nothing tried up to {most_nodes} nodes keeps {kept}{_misses(near, goals)}",)
 
 
 def _misses(trial: Trial | None, goals: Sequence[Goal]) -> str:
@@ -207,20 +192,18 @@ def binding(trial: Trial, goal: Goal) -> str:
     return max(waits, key=lambda name: waits[name])
 
 
-def _excess(trial: Trial, goals: Sequence[Goal]) -> float:
-    return max((trial.values[goal.key] / goal.limit for goal in goals), default=0.0)
+def fewest(answers: Sequence[Answer]) -> Answer | None:
+    """The answer that costs least: by price where every platform has one, else by nodes."""
+    ready = [one for one in answers if one.found.choice]
+    return min(ready, key=lambda one: _bill(one, one.picks[0]), default=None)
 
 
-def cheapest(answers: Sequence[Answer]) -> Answer | None:
-    """The answer that costs least among the surest: by price where every platform has one, else by nodes."""
-    ready = [one for one in answers if one.found.choice is not None]
-    if not ready:
-        return None
+def surest(answers: Sequence[Answer]) -> Answer | None:
+    """The answer with the surest deployment, and of these the one that costs least."""
+    ready = [one for one in answers if one.found.choice]
+    return min(ready, key=lambda one: (one.picks[-1].place, *_bill(one, one.picks[-1])), default=None)
 
-    def bill(one: Answer) -> tuple[int, float, int]:
-        assert one.found.choice is not None
-        nodes = one.found.choice.candidate.nodes
-        price = nodes * (one.price_per_node_hour or 1.0)
-        return VERDICTS.index(one.verdict), price, platform(one.found.platform).step_ns
 
-    return min(ready, key=bill)
+def _bill(one: Answer, judged: Judged) -> tuple[float, int]:
+    price = judged.trial.candidate.nodes * (one.price_per_node_hour or 1.0)
+    return price, platform(one.found.platform).step_ns

@@ -42,7 +42,8 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """`prefill_pools` and `decode_pools` pools of `nodes_per_pool` nodes each (xPyD in pools).
+    """`replicas` deployments that do not interact, each with its own router before `prefill_pools` and
+    `decode_pools` pools of `nodes_per_pool` nodes (xPyD in pools).
 
     `untested` names the settings that no publication ran on this platform; empty: all were.
     """
@@ -53,16 +54,18 @@ class Candidate:
     nodes_per_pool: int
     settings: Settings
     untested: tuple[str, ...] = ()
+    replicas: int = 1
 
     @property
     def nodes(self) -> int:
-        """Nodes of all pools."""
-        return self.nodes_per_pool * (self.prefill_pools + self.decode_pools)
+        """Nodes of all pools of all replicas."""
+        return self.replicas * self.nodes_per_pool * (self.prefill_pools + self.decode_pools)
 
     @property
     def shape(self) -> str:
-        """Nodes of prefill and decode, as the field writes it: 2P4D."""
-        return f"{self.prefill_pools * self.nodes_per_pool}P{self.decode_pools * self.nodes_per_pool}D"
+        """Nodes of prefill and decode, as the field writes it: 2P4D, or 3 x 2P4D for three replicas."""
+        one = f"{self.prefill_pools * self.nodes_per_pool}P{self.decode_pools * self.nodes_per_pool}D"
+        return one if self.replicas == 1 else f"{self.replicas} x {one}"
 
     def twin(self, constants: dict[str, str] | None = None) -> Platform:
         """The simulated platform, with other constants where given.
@@ -77,7 +80,7 @@ class Candidate:
     def as_dict(self) -> dict[str, Any]:
         """JSON data."""
         return {
-            "platform": self.platform, "nodes": self.nodes, "shape": self.shape,
+            "platform": self.platform, "nodes": self.nodes, "shape": self.shape, "replicas": self.replicas,
             "prefill_pools": self.prefill_pools, "decode_pools": self.decode_pools,
             **asdict(self.settings), "untested": list(self.untested),
         }  # fmt: skip
@@ -99,25 +102,34 @@ def published(name: str, *, prefix_caching: bool = False) -> Candidate:
     return Candidate(name, 1, 1, layout.decode_nodes, settings)
 
 
-def space(name: str, users: int, most_nodes: int, *, prefix_caching: bool = False) -> Iterator[Candidate]:
+def space(
+    name: str, users: int, most_nodes: int, *, prefix_caching: bool = False, uniform: bool = True
+) -> Iterator[Candidate]:  # fmt: skip
     """Candidates with settings that were run, fewest nodes first; none that is another one in all it does.
 
-    A pool in which every lane has at most one request, and slots beyond the requests of a lane, change
-    nothing. `users` is the most that can be in flight.
+    Slots beyond the requests of a lane change nothing, nor does a replica more where the most users of one
+    stay as many, nor, where requests are equal (`uniform`) and so keep step, a pool more than all lanes
+    that have a request at a time. `users` is the most that can be in flight.
     """
     base = published(name, prefix_caching=prefix_caching)
-    lanes = platform(name).lanes
-    pairs = [
-        (x, y) for x in _COUNTS for y in _COUNTS
-        if base.nodes_per_pool * (x + y) <= most_nodes
-        and (x == 1 or (x - 1) * lanes < users) and (y == 1 or (y - 1) * lanes < users)
-    ]  # fmt: skip
-    for x, y in sorted(pairs, key=lambda pair: (sum(pair), pair)):
-        enough = -(-users // (y * lanes))
-        for seqs in sorted({*_SEQS, base.settings.max_num_seqs}):
-            if seqs == _SEQS[0] or enough > seqs // 2:
-                settings = replace(base.settings, max_num_seqs=seqs)
-                yield replace(base, prefill_pools=x, decode_pools=y, settings=settings)
+    lanes, most_pools = platform(name).lanes, most_nodes // base.nodes_per_pool
+    found: list[Candidate] = []
+    for replicas in range(1, min(users, most_pools // 2) + 1):
+        share = -(-users // replicas)
+        if replicas > 1 and share == -(-users // (replicas - 1)):
+            continue
+        busy = -(-share // lanes)
+        useful = [
+            n for n, fewer in zip(_COUNTS, (0, *_COUNTS[:-1]), strict=True) if fewer < busy or not uniform
+        ]
+        for x, y in ((x, y) for x in useful for y in useful if replicas * (x + y) <= most_pools):
+            enough = -(-share // (y * lanes))
+            for seqs in sorted({*_SEQS, base.settings.max_num_seqs}):
+                if seqs == _SEQS[0] or enough > seqs // 2:
+                    settings = replace(base.settings, max_num_seqs=seqs)
+                    one = replace(base, prefill_pools=x, decode_pools=y, settings=settings)
+                    found.append(replace(one, replicas=replicas))
+    yield from sorted(found, key=lambda one: one.nodes)
 
 
 def levers(candidate: Candidate, *, reuse: bool) -> Iterator[Candidate]:

@@ -7,25 +7,26 @@ levels): its errors are the only error there is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from k3repro.errors import K3Error, UsageError
 from k3repro.sizing._goals import Goal, met
-from k3repro.sizing._trial import Plan, measured
+from k3repro.sizing._trial import Plan, measured, share_of
 from k3repro.spec import load_model, load_platform
-from k3repro.store import Artifact
-from k3repro.twin import Platform, platform
+from k3repro.twin import Platform
 from k3repro.twin.load import play
+from k3repro.twin.single import single_node
 from k3repro.twin.single_core import core_of
-from k3repro.units import quantile
-from k3repro.workload import ClosedLoop, OpenLoop
 
 __all__ = ["NodeAnswer", "size_nodes"]
 
 _REPLICAS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 _SIZES = (1, 2, 4, 8)
+_SPAN = (2, 4, 8)
+"""Nodes of one engine where its weights do not fit fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class NodeAnswer:
     nodes: int
     values: dict[str, float]
     why: str
-    error: dict[str, Any]
+    error: Mapping[str, Any]
 
     def as_dict(self) -> dict[str, Any]:
         """JSON data."""
@@ -47,45 +48,58 @@ class NodeAnswer:
             "model": self.model, "platform": self.gpu, "verdict": "no" if self.why else "unknown",
             "tier": "simulated", "basis": "roofline, uncalibrated", "tp": self.tp, "replicas": self.replicas,
             "nodes": self.nodes or None, "reasons": [self.why] if self.why else [], **self.values,
-            "fidelity": self.error,
+            "fidelity": dict(self.error),
         }  # fmt: skip
 
 
 def size_nodes(
     model: str, gpu: str, plan: Plan, goals: Sequence[Goal], *, most_nodes: int,
-    levels: Artifact | None = None,
+    errors: Mapping[str, Any] = MappingProxyType({}),
 ) -> NodeAnswer:  # fmt: skip
     """The fewest nodes of `gpu` on which replicas of one engine serve `model` within the goals.
+
+    An engine is a node or a part of one; where the weights do not fit a node, it spans as few as they take.
 
     Raises:
         K3Error: no such model or GPU.
     """
     name, spec = load_model(model).name, load_platform(gpu)
-    error, reason = _levels_error(levels), ""
+    found, reason = _engines(f"{spec.name}-1n/{name}", spec.gpus_per_node, plan, most_nodes)
     for nodes in range(1, most_nodes + 1):
-        for tp in _SIZES:
-            replicas = nodes * spec.gpus_per_node // tp
-            if replicas not in _REPLICAS or (
-                tp < spec.gpus_per_node and nodes > 1 and replicas > plan.at_once
-            ):
+        for tp, engine in found.items():
+            replicas, over = divmod(nodes * spec.gpus_per_node, tp)
+            small = tp < spec.gpus_per_node and nodes > 1 and replicas > plan.at_once
+            if over or small or replicas not in _REPLICAS:
                 continue
             try:
-                values = _simulate(
-                    _node(f"{spec.name}-1n/{name}", tp, plan.workload.longest), plan, replicas, nodes
-                )
+                values = _simulate(engine, plan, replicas, nodes)
             except K3Error as refused:
                 reason = refused.what
                 continue
             if met(values, goals):
-                return NodeAnswer(name, spec.name, tp, replicas, nodes, values, "", error)
+                return NodeAnswer(name, spec.name, tp, replicas, nodes, values, "", errors)
             reason = f"no replicas on up to {most_nodes} nodes keep {' and '.join(map(str, goals))}"
-    return NodeAnswer(name, spec.name, 0, 0, 0, {}, reason, error)
+    return NodeAnswer(name, spec.name, 0, 0, 0, {}, reason, errors)
+
+
+def _engines(name: str, each: int, plan: Plan, most_nodes: int) -> tuple[dict[int, Platform], str]:
+    """Engines by their GPUs: of a node with `each`, or of as few nodes as the weights take; or why none."""
+    found: dict[int, Platform] = {}
+    reason = ""
+    for tp in (*_SIZES, *(each * nodes for nodes in _SPAN if nodes <= most_nodes)):
+        if tp > each and found:
+            break
+        try:
+            found[tp] = _node(name, tp, plan.workload.longest)
+        except K3Error as refused:
+            reason = refused.what
+    return found, reason
 
 
 def _node(name: str, tp: int, longest: int) -> Platform:
-    """A node that takes requests of `longest` tokens, as far as the model has positions."""
-    overrides = {"tp": str(tp), "jitter_ppm": "0"}
-    model, preset = load_model(name.partition("/")[2]), platform(name)
+    """An engine that takes requests of `longest` tokens, as far as the model has positions."""
+    overrides = {"jitter_ppm": "0"}
+    model, preset = load_model(name.partition("/")[2]), single_node(name, tp)
     if model.layers_of("kda"):  # served from this version on
         overrides |= {"engine": "0.27.0", "prefix_caching": "0"}
     if longest > (most := model.max_positions or longest):
@@ -97,39 +111,9 @@ def _node(name: str, tp: int, longest: int) -> Platform:
 
 def _simulate(node: Platform, plan: Plan, replicas: int, nodes: int) -> dict[str, float]:
     """One replica with its share of the load; replicas do not interact."""
-    share = _share(plan, replicas)
+    share = share_of(plan, replicas)
     done = play(core_of(node, 0), share.sessions, users=share.users, think_s=share.think_s)
     if not done:
         raise UsageError("not one request fits the KV pool")
     counted = done[share.skip : len(done) - share.tail] or done
-    values = measured(counted, done, 1)
-    for rate in ("tokens_per_s", "out_tokens_per_s"):
-        values[rate] *= replicas
-    return values | {"tokens_per_s_node": values["tokens_per_s"] / nodes}
-
-
-def _share(plan: Plan, replicas: int) -> Plan:
-    loop = plan.workload.arrival
-    if isinstance(loop, OpenLoop):
-        slower = replace(plan.workload, arrival=replace(loop, rate_per_s=loop.rate_per_s / replicas))
-        return replace(plan, workload=slower, sessions=tuple(slower.sessions(len(plan.sessions), 0)))
-    assert isinstance(loop, ClosedLoop)
-    users = -(-plan.users // replicas)
-    if not plan.tail:
-        return replace(plan, sessions=plan.sessions[:users], users=users)
-    return replace(plan, users=users, skip=users, tail=users)
-
-
-def _levels_error(levels: Artifact | None) -> dict[str, Any]:
-    """Errors of the roofline twin against the node study's cells: the only ones there are."""
-    if levels is None:
-        return {"unknown": "no artifact level-fidelity here"}
-    rows = [r for r in levels.rows("cells") if r["variant"] == "roofline" and r["error"] is not None]
-    found: dict[str, Any] = {"cells": len(levels.rows("cells")), "of": "level-fidelity, variant roofline"}
-    for quantity in sorted({row["quantity"] for row in rows}):
-        errors = [abs(row["error"]) for row in rows if row["quantity"] == quantity]
-        found[quantity] = {
-            "n": len(errors), "median_error": round(quantile(errors, 0.5), 3),
-            "worst_error": round(max(errors), 3),
-        }  # fmt: skip
-    return found
+    return measured(counted, done, nodes, 1, plan.users / share.users if share.users else replicas)

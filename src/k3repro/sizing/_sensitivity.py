@@ -2,47 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from k3repro.errors import UsageError
 from k3repro.sizing._goals import Goal, met
-from k3repro.sizing._trial import Plan, Trial, try_candidate
-from k3repro.store import Artifact
+from k3repro.sizing._trial import Plan, Trial, again
 
 __all__ = ["Swing", "intervals", "swings"]
+
+_NAMES = {
+    "c0_ns": ("first token of a short prompt, alone (C0)", 1e9, "s"),
+    "prefill_step_ns": ("a prefill step", 1e6, "ms"),
+    "prefill_token_ns": ("prefill of a thousand tokens", 1e3, "ms"),
+    "prefill_pair_fs": ("prefill attention, a billion pairs of tokens", 1e6, "s"),
+    "step_ns": ("a decode step", 1e6, "ms"),
+    "step_sequence_ns": ("decode step, one more sequence", 1e6, "ms"),
+    "step_longest_ps": ("decode step, a thousand tokens more of the longest context", 1e6, "ms"),
+}
+"""Constant of the twin -> (what it is the time of, its units in one of the unit shown, that unit)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Swing:
-    """`constant` from `low` to `high`: what each metric's p95 becomes at either end, and whether the goals
-    are still kept there.
+    """`constant` from `low` to `high`: the least and the most that each metric becomes at either end or at
+    the calibrated value, which lies between them, and whether the goals are kept at both ends.
     """
 
     constant: str
     low: int
     high: int
-    at_low: dict[str, float]
-    at_high: dict[str, float]
+    least: dict[str, float]
+    most: dict[str, float]
     kept: bool
+
+    @property
+    def words(self) -> str:
+        """The constant and its interval in milliseconds or seconds."""
+        name, scale, unit = _NAMES.get(self.constant, (self.constant, 1.0, ""))
+        return f"{name}: {self.low / scale:.4g} to {self.high / scale:.4g} {unit}".rstrip()
 
     def as_dict(self) -> dict[str, Any]:
         """JSON data."""
         return {
-            "constant": self.constant, "low": self.low, "high": self.high, "goals_kept": self.kept,
-            **{f"{name}_at_low": float(f"{value:.4g}") for name, value in self.at_low.items()},
-            **{f"{name}_at_high": float(f"{value:.4g}") for name, value in self.at_high.items()},
+            "constant": self.constant, "low": self.low, "high": self.high, "words": self.words,
+            "goals_kept": self.kept,
+            **{f"{name}_range": [self.least[name], self.most[name]] for name in self.least},
         }  # fmt: skip
 
 
-def intervals(calibration: Artifact | None, name: str) -> dict[str, tuple[int, int]]:
-    """Interval of every calibrated constant of a platform, from the artifact twin-calibration."""
-    if calibration is None:
-        return {}
+def intervals(constants: Sequence[Mapping[str, Any]], name: str) -> dict[str, tuple[int, int]]:
+    """Interval of every calibrated constant of a platform, from rows `constants` of twin-calibration."""
     return {
         row["constant"]: (row["low"], row["high"])
-        for row in calibration.rows("constants")
+        for row in constants
         if row["platform"] == name and (row.get("low") or 0) < (row.get("high") or 0)
     }
 
@@ -50,17 +64,19 @@ def intervals(calibration: Artifact | None, name: str) -> dict[str, tuple[int, i
 def swings(
     trial: Trial, plan: Plan, goals: Sequence[Goal], known: dict[str, tuple[int, int]]
 ) -> Iterator[Swing]:
-    """One row a constant, the one that moves the first token most first."""
+    """One row a constant, the one that moves a goal's metric most first."""
     keys = [goal.key for goal in goals] or ["ttft_s_p95", "tpot_ms_p95", "e2e_s_p95"]
     found: list[Swing] = []
     for constant, (low, high) in known.items():
         try:
-            ends = [try_candidate(trial.candidate, plan, {constant: str(end)}) for end in (low, high)]
+            ends = [again(trial, plan, {constant: str(end)}) for end in (low, high)]
         except UsageError:  # an end at which C0 is smaller than its parts
             continue
-        at = [{key: end.values[key] for key in keys} for end in ends]
-        kept = all(met(end.values, goals) for end in ends)
-        if any(abs(at[1][key] - at[0][key]) > 0.002 * trial.values[key] for key in keys):
-            found.append(Swing(constant, low, high, at[0], at[1], kept))
-    found.sort(key=lambda swing: -max(abs(swing.at_high[k] / (swing.at_low[k] or 1) - 1) for k in keys))
+        seen = {key: [one.values[key] for one in (trial, *ends)] for key in keys}
+        least = {key: min(values) for key, values in seen.items()}
+        most = {key: max(values) for key, values in seen.items()}
+        if any(most[key] - least[key] > 0.002 * trial.values[key] for key in keys):
+            kept = all(met(end.values, goals) for end in ends)
+            found.append(Swing(constant, low, high, least, most, kept))
+    found.sort(key=lambda swing: -max(swing.most[key] / (swing.least[key] or 1) for key in keys))
     yield from found

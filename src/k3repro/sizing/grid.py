@@ -1,20 +1,24 @@
 """sizing-grid: answers simulated ahead, so that a page can give them without a simulator.
 
-Of each workload only candidates that could ever be chosen are kept: whatever the limits are, `choose` of
-the kept rows is `search` of all. A prompt that no decode lane of a platform holds has no rows there.
+Of each workload only candidates that could ever be chosen, or be surer than a chosen one, are kept: whatever
+the limits are, `choose` of the kept rows is `search` of all. A prompt that no decode lane of a
+platform holds has no rows there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf
+from operator import le
 from typing import Any
 
 from k3repro.errors import InputError
 from k3repro.sizing._answer import binding
+from k3repro.sizing._candidate import Candidate
 from k3repro.sizing._fidelity import Band, Fidelity
 from k3repro.sizing._goals import METRICS, Goal
 from k3repro.sizing._search import rank, search
-from k3repro.sizing._trial import Plan, Trial, plan_of
+from k3repro.sizing._trial import Plan, Trial, held, plan_of
 from k3repro.store import Artifact, Column, Schema, Table, derivation
 from k3repro.workload import Workload
 
@@ -31,7 +35,12 @@ _LATENCIES = tuple(
     Column(key, "DOUBLE", unit=key.split("_")[1], doc="simulated, to four significant digits") for key in KEYS
 )
 _ERRORS = tuple(
-    Column(f"{metric}_error", "DOUBLE", doc="median error of the twin in the nearest regime; NULL: unknown")
+    Column(f"{metric}_{kind}", "DOUBLE", doc=doc)
+    for kind, doc in (
+        ("error", "median error of the twin in the nearest regime; NULL: unknown"),
+        ("factor", "the same as a factor between the real time and the simulated one, either way"),
+        ("worst", "factor of the worst held-out cell; NULL: fewer than three cells say so"),
+    )
     for metric in METRICS
 )
 
@@ -42,6 +51,7 @@ ROWS = Table(
         Column("isl", "INT64", unit="tokens"),
         Column("osl", "INT64", unit="tokens"),
         Column("users", "INT64", doc="closed loop, no think time"),
+        Column("replicas", "INT64", doc="equal deployments of these pools, each with its own router"),
         Column("prefill_pools", "INT64"),
         Column("decode_pools", "INT64"),
         Column("max_num_seqs", "INT64", doc="slots a lane"),
@@ -54,7 +64,7 @@ ROWS = Table(
         Column("binds_ttft", "VARCHAR", doc="phase that most of the time to the first token goes to"),
         Column("binds_e2e", "VARCHAR", doc="phase that most of a request's time goes to"),
     ),
-    key=("platform", "isl", "osl", "users", "prefill_pools", "decode_pools", "max_num_seqs"),
+    key=("platform", "isl", "osl", "users", "replicas", "prefill_pools", "decode_pools", "max_num_seqs"),
     doc="Deployments worth choosing for a workload, with published settings.",
 )
 STEPS = Table(
@@ -90,7 +100,7 @@ def sizing_grid(
     fidelity = next((artifact for artifact in inputs if artifact.name == "twin-fidelity"), None)
     if fidelity is None:
         raise InputError("no twin-fidelity among the inputs")
-    known = Fidelity(fidelity)
+    known = Fidelity(fidelity.rows("cells"))
     rows: list[dict[str, Any]] = []
     steps: list[dict[str, Any]] = []
     for name in ("mi300x", "mi325x"):
@@ -100,24 +110,29 @@ def sizing_grid(
                     plan = plan_of(Workload.of({"isl": prompt, "osl": reply, "users": count}))
                     found = search(name, plan, (), most_nodes=most_nodes, all_of_them=True)
                     point = {"platform": name, "isl": prompt, "osl": reply, "users": count}
-                    rows += _rows(found.trials, plan, point, known)
+                    kept = list(worth_choosing(found.trials, plan, known))
+                    rows += _rows(kept, plan, point, known)
                     if reply == osl[0]:
-                        steps += _step(found.trials, point, limit_s)
+                        steps += _step(kept, point, limit_s)
     return {"rows": rows, "steps": steps}
 
 
 def _rows(
     trials: Sequence[Trial], plan: Plan, point: Mapping[str, Any], known: Fidelity
 ) -> Iterator[dict[str, Any]]:
-    for trial in worth_choosing(trials):
+    for trial in trials:
         one, values = trial.candidate, trial.values
         bands = {metric: known.of(trial, plan, metric) for metric in METRICS}
         yield {
             **point,
-            "prefill_pools": one.prefill_pools, "decode_pools": one.decode_pools,
+            "replicas": one.replicas, "prefill_pools": one.prefill_pools, "decode_pools": one.decode_pools,
             "max_num_seqs": one.settings.max_num_seqs, "nodes": one.nodes, "requests": trial.requests,
             **{key: values[key] for key in (*KEYS, "tokens_per_s", "out_tokens_per_s")},
-            **{f"{m}_error": band.median if isinstance(band, Band) else None for m, band in bands.items()},
+            **{
+                f"{metric}_{kind}": getattr(band, name) if isinstance(band, Band) else None
+                for metric, band in bands.items()
+                for kind, name in (("error", "median"), ("factor", "factor"), ("worst", "worst_factor"))
+            },
             "binds_ttft": binding(trial, Goal("ttft", 1.0)), "binds_e2e": binding(trial, Goal("e2e", 1.0)),
         }  # fmt: skip
 
@@ -132,11 +147,29 @@ def _step(trials: Sequence[Trial], point: Mapping[str, Any], limit_s: float) -> 
         }  # fmt: skip
 
 
-def worth_choosing(trials: Sequence[Trial]) -> Iterator[Trial]:
-    """Trials that no cheaper or equal one beats in every latency."""
-    ranked = sorted(trials, key=rank)
-    kept: list[Trial] = []
-    for trial in ranked:
-        if not any(all(k.values[key] <= trial.values[key] for key in KEYS) for k in kept):
-            kept.append(trial)
+def worth_choosing(trials: Sequence[Trial], plan: Plan, known: Fidelity) -> Iterator[Trial]:
+    """Trials that no cheaper or equal one beats in every latency and in what is known of its errors, with the
+    latencies that hold for as many users or fewer.
+    """
+    kept: list[tuple[Trial, tuple[float, ...]]] = []
+    for trial in sorted(trials, key=rank):
+        doubt = tuple(_doubt(known, trial.candidate, plan))
+        if not _beaten(trial, doubt, kept) and not _beaten(trial := held(trial, plan), doubt, kept):
+            kept.append((trial, doubt))
             yield trial
+
+
+def _beaten(
+    trial: Trial, doubt: tuple[float, ...], kept: Sequence[tuple[Trial, tuple[float, ...]]]
+) -> bool:  # fmt: skip
+    return any(
+        all(map(le, less, doubt)) and all(one.values[key] <= trial.values[key] for key in KEYS)
+        for one, less in kept
+    )
+
+
+def _doubt(known: Fidelity, candidate: Candidate, plan: Plan) -> Iterator[float]:
+    for metric in METRICS:
+        band = known.hope(candidate, plan, metric)
+        yield band.factor if isinstance(band, Band) else inf
+        yield band.worst_factor or inf if isinstance(band, Band) else inf

@@ -21,26 +21,28 @@ _LAYOUT = ("max_num_seqs", "kv_pool_bytes", "heap_bytes", "max_num_batched_token
 
 
 def write_plan(
-    answer: Answer, workload: Workload, goals: Sequence[Goal], folder: Path, *, recipes: Path | None = None
+    answer: Answer, workload: Workload, goals: Sequence[Goal], folder: Path, recipes: Path
 ) -> list[Path]:
-    """Write recipe.toml (and what it extends), plan.sh, sized.toml and measure.ipynb into `folder`.
+    """Write the surest deployment as recipe.toml (and what it extends), plan.sh, sized.toml and measure.ipynb
+    into `folder`; `recipes` has the published ones.
 
     The recipe describes one prefill and one decode pool; plan.sh says how many of each there are.
 
     Raises:
-        UsageError: nothing to write, the folder cannot be written, or no recipes are found here.
+        UsageError: nothing to write, the folder cannot be written, or no recipe is found.
     """
-    choice = answer.found.choice
-    if choice is None:
+    if not answer.picks:
         raise UsageError("no deployment keeps these goals, so there is nothing to write")
-    base = (recipes or _recipes()) / f"kimi-k3-{choice.candidate.platform}.toml"
+    pick = answer.picks[-1]
+    chosen = pick.trial.candidate
+    base = recipes / f"kimi-k3-{chosen.platform}.toml"
     if not base.is_file():
-        raise UsageError(f"no recipe {base.name}", fix="Run it in a checkout with pipelines/recipes.")
+        raise UsageError(f"no recipe {base.name}", fix="Install k3repro again, or run it in a checkout.")
     promise = "; ".join(map(str, goals)) or "no latency goal"
     written = {
-        "recipe.toml": _recipe(choice.candidate, base.name, f"{promise}. Verdict: {answer.verdict}"),
-        "plan.sh": _plan(choice.candidate),
-        "sized.toml": _pipeline(choice.candidate, promise),
+        "recipe.toml": _recipe(chosen, base.name, f"{promise}. Verdict: {pick.verdict}"),
+        "plan.sh": _plan(chosen),
+        "sized.toml": _pipeline(chosen, promise),
         "measure.ipynb": json.dumps(_notebook(workload), indent=1) + "\n",
     }
     try:
@@ -54,21 +56,16 @@ def write_plan(
     return [folder / name for name in written]
 
 
-def _recipes() -> Path:
-    for place in (Path.cwd(), *Path.cwd().parents):
-        if (place / "pipelines" / "recipes").is_dir():
-            return place / "pipelines" / "recipes"
-    raise UsageError("no folder pipelines/recipes here or above", fix="Run it in a checkout.")
-
-
 def _pools(candidate: Candidate) -> str:
-    return f"{candidate.prefill_pools} prefill and {candidate.decode_pools} decode pools"
+    one = f"{candidate.prefill_pools} prefill and {candidate.decode_pools} decode pools"
+    each = f", {candidate.replicas} times, each with its own router" if candidate.replicas > 1 else ""
+    return f"{one} of {candidate.nodes_per_pool} nodes{each}"
 
 
 def _recipe(candidate: Candidate, base: str, promise: str) -> str:
     settings, usual = candidate.settings, published(candidate.platform).settings
     lines = [
-        f"# {candidate.shape}: {_pools(candidate)} of {candidate.nodes_per_pool} nodes; this is one of each.",
+        f"# {candidate.shape}: {_pools(candidate)}. This is one pool of each.",
         f"# Promise, simulated: {promise}.",
         'name = "sized"',
         f'title = "Kimi-K3 on {candidate.platform}, sized {candidate.shape}"',
@@ -101,8 +98,10 @@ def _plan(candidate: Candidate) -> str:
         [
             "#!/bin/sh",
             "# Prints the commands of one prefill and one decode pool: sh plan.sh CLUSTER.toml [--write DIR]",
-            f"# There are {_pools(candidate)}: repeat it with the nodes of each, and give the router all.",
-            'here=$(dirname "$0") cluster=$1',
+            f"# There are {_pools(candidate)}.",
+            "# Repeat it with the nodes of each, and give a router all pools of its replica.",
+            "cluster=${1:?usage: sh plan.sh CLUSTER.toml [--write DIR]}",
+            'here=$(dirname "$0")',
             "shift",
             f'{" ".join(call)} "$@"',
             "",

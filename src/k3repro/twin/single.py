@@ -122,8 +122,9 @@ class SingleNode(Platform):
 
 
 @cache
-def single_node(name: str) -> SingleNode:
-    """The node `PLATFORM-1n/MODEL`.
+def single_node(name: str, tp: int = 0) -> SingleNode:
+    """The node `PLATFORM-1n/MODEL`; with `tp` one engine of as many GPUs, of several nodes beyond those of
+    one, whose fabric costs nothing here.
 
     Raises:
         UsageError: no such platform or model, or the model does not fit.
@@ -139,6 +140,7 @@ def single_node(name: str) -> SingleNode:
             fix=error.fix or "write it like twin:mi325x-1n/llama-3.1-405b",
         ) from None  # fmt: skip
     launch = launch_of(found, gpu)
+    launch = replace(launch, tp=tp, kv_pool_bytes=0) if tp else launch
     node = _node(f"{place}/{found.name}", gpu.name, launch)
     node = replace(node, kv_pool_bytes=launch.kv_pool_bytes or _left_bytes(node))
     return node.with_overrides({})

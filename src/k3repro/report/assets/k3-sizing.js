@@ -4,7 +4,8 @@
   "use strict";
   const METRICS = { ttft: ["ttft_s", "s"], tpot: ["tpot_ms", "ms"], e2e: ["e2e_s", "s"] };
   const AXES = ["isl", "osl", "users"];
-  const around = (value, error) => [value / (1 + error), value / Math.max(0.05, 1 - error)];
+  const around = (value, factor) => [value / factor, value * factor];
+  const VERDICTS = ["fits", "yes", "likely", "possible", "unknown", "no"];
 
   // The simulated points on either side of a value, or the value alone where it is one; none beyond the axis.
   const beside = (axis, value) => {
@@ -13,7 +14,7 @@
   };
 
   // data: axes, columns, points by platform, and the words that coded columns count; asked: isl, osl, users, ttft, tpot, e2e (null: no limit), percentile.
-  // verdict: yes, likely, unknown or no of one row; between: `neighbours` have an answer each; outside: `beyond` names an axis.
+  // verdict: of the row of fewest nodes within the limits; `surer`: rows of more nodes, each surer than those before; between: `neighbours` have an answer each; outside: `beyond` names an axis.
   const choose = (data, platform, asked) => {
     const points = AXES.reduce((found, name) => found.flatMap((point) => beside(data.axes[name], asked[name]).map((value) => ({ ...point, [name]: value }))), [{}]);
     if (!points.length) return { verdict: "outside", row: null, beyond: AXES.filter((name) => !beside(data.axes[name], asked[name]).length) };
@@ -26,19 +27,29 @@
     const value = (row, name) => row[column[`${METRICS[name][0]}_${asked.percentile}`]];
     const tightest = (row) => limits.reduce((best, name) => (best === null || value(row, name) / asked[name] > value(row, best) / asked[best] ? name : best), null);
     const excess = (row) => value(row, tightest(row)) / asked[tightest(row)];
-    const rank = (row) => [row[column.nodes], -row[column.tokens_per_s], row[column.max_num_seqs], row[column.prefill_pools]];
-    const before = (a, b) => { const x = rank(a), y = rank(b); for (let i = 0; i < 4; i++) if (x[i] !== y[i]) return x[i] - y[i]; return 0; };
+    const rank = (row) => [row[column.nodes], -row[column.tokens_per_s], row[column.replicas], row[column.max_num_seqs], row[column.prefill_pools]];
+    const before = (a, b) => { const x = rank(a), y = rank(b); for (let i = 0; i < 5; i++) if (x[i] !== y[i]) return x[i] - y[i]; return 0; };
     const rows = [...(data.points[platform][AXES.map((name) => point[name]).join("/")] ?? [])].sort(before);
     const coded = new Set(data.coded);
+    const place = (one) => VERDICTS.indexOf(one.verdict);
+    // One word for a row: that of its least sure limit.
+    const judged = (source) => {
+      const row = named(source);
+      const words = limits.map((name) => {
+        const factor = row[`${name}_factor`], worst = row[`${name}_worst`], time = value(source, name);
+        return factor === null ? "unknown" : time * factor > asked[name] ? "possible" : worst === null || time * worst > asked[name] ? "likely" : "yes";
+      });
+      const verdict = VERDICTS[Math.max(...words.map((word) => VERDICTS.indexOf(word)), 0)];
+      return { source, row, verdict, least: limits.filter((_, index) => words[index] === verdict) };
+    };
     const named = (row) => Object.fromEntries(data.columns.map((name, index) => [name, coded.has(name) ? data.words[row[index]] : row[index]]));
     if (!rows.length) return { verdict: "no", row: null, nearest: null };
-    const row = rows.find((one) => limits.every((name) => value(one, name) <= asked[name]));
-    if (!row) return { verdict: "no", row: null, nearest: named(rows.reduce((best, one) => (excess(one) < excess(best) ? one : best))) };
-    const found = named(row), tight = tightest(row);
-    const unknown = limits.filter((name) => found[`${name}_error`] === null);
-    const near = limits.filter((name) => found[`${name}_error`] !== null && around(value(row, name), found[`${name}_error`])[1] > asked[name]);
-    const binds = tight === "tpot" ? "decode" : tight === "ttft" ? found.binds_ttft : found.binds_e2e;
-    return { row: found, verdict: unknown.length ? "unknown" : near.length ? "likely" : "yes", unknown, near, binds };
+    const kept = rows.filter((one) => limits.every((name) => value(one, name) <= asked[name])).map((one) => judged(one));
+    if (!kept.length) return { verdict: "no", row: null, nearest: named(rows.reduce((best, one) => (excess(one) < excess(best) ? one : best))) };
+    const tight = tightest(kept[0].source), { row } = kept[0];
+    const binds = tight === "tpot" ? "decode" : tight === "ttft" ? row.binds_ttft : row.binds_e2e;
+    const picks = kept.reduce((found, one) => (found.length && place(one) >= place(found.at(-1)) ? found : [...found, one]), []).map(({ row: one, verdict, least }) => ({ row: one, verdict, least }));
+    return { ...picks[0], surer: picks.slice(1), binds };
   };
   globalThis.k3Sizing = Object.freeze({ choose });
   if (typeof document === "undefined") return;
@@ -67,17 +78,20 @@
     if (text !== undefined) item.textContent = text;
     return item;
   };
+  const LABELS = { ttft: "first token", tpot: "an output token", e2e: "whole request" };
+  const limitsOf = (asked) => Object.keys(METRICS).filter((name) => asked[name] !== null).map((name) => `${LABELS[name]} within ${plain(asked[name], 3)} ${METRICS[name][1]} at ${asked.percentile}`).join(" and ");
   const steps = (data, asked, platforms) => {
     const users = data.axes.users, width = 640, height = 230, left = 46, bottom = 36, top = 26;
     const lines = platforms.map((name) => users.map((count) => choose(data, name, { ...asked, users: count }).row?.nodes ?? null));
     const most = Math.max(4, ...lines.flat().filter((value) => value !== null));
     const x = (index) => left + (index * (width - left - 90)) / (users.length - 1), y = (value) => top + (1 - value / most) * (height - top - bottom);
-    const drawing = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Nodes against users: ${platforms.map((name, k) => `${name.toUpperCase()} ${users.map((count, i) => `${count}: ${lines[k][i] ?? "none"}`).join(", ")}`).join("; ")}` });
+    const drawing = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Fewest nodes against users, ${limitsOf(asked) || "without a limit"}: ${platforms.map((name, k) => `${name.toUpperCase()} ${users.map((count, i) => `${count}: ${lines[k][i] ?? "none"}`).join(", ")}`).join("; ")}` });
     for (const tick of [0, Math.round(most / 2), most]) {
       drawing.append(svg("line", { x1: left, x2: width - 90, y1: y(tick), y2: y(tick), class: "k3-grid-line" }), svg("text", { x: left - 6, y: y(tick) + 4, "text-anchor": "end" }, plain(tick)));
     }
     users.forEach((count, index) => drawing.append(svg("text", { x: x(index), y: height - bottom + 16, "text-anchor": "middle" }, plain(count))));
-    drawing.append(svg("text", { x: left - 34, y: top - 12 }, "nodes"), svg("text", { x: (left + width - 90) / 2, y: height - 4, "text-anchor": "middle" }, "users"));
+    const limits = limitsOf(asked);
+    drawing.append(svg("text", { x: left - 34, y: top - 12 }, `fewest nodes, ${limits || "without a limit"}`), svg("text", { x: (left + width - 90) / 2, y: height - 4, "text-anchor": "middle" }, "users"));
     platforms.forEach((name, k) => {
       let path = "", last = null, end = null;
       lines[k].forEach((value, index) => {
@@ -111,32 +125,39 @@
       return wrong ? null : asked;
     };
     const band = (row, name, percentile) => {
-      const [quantity, unit] = METRICS[name], value = row[`${quantity}_${percentile}`], error = row[`${name}_error`];
-      const range = error === null ? "error unknown" : `${around(value, error).map(short).join(" to ")} ${unit} with the twin's median error`;
+      const [quantity, unit] = METRICS[name], value = row[`${quantity}_${percentile}`], factor = row[`${name}_factor`];
+      const range = factor === null ? "error unknown" : `${around(value, factor).map(short).join(" to ")} ${unit} with the twin's median error`;
       return `${short(value)} ${unit}${unit === "s" ? minutes(value) : ""} (${range})`;
     };
-    const shape = (row) => `${2 * row.prefill_pools} prefill and ${2 * row.decode_pools} decode nodes, ${row.max_num_seqs} slots a DP rank`;
+    const shape = (row) => `${row.replicas > 1 ? `${row.replicas} times ` : ""}${2 * row.prefill_pools} prefill and ${2 * row.decode_pools} decode nodes, ${row.max_num_seqs} slots a DP rank`;
     const amid = (neighbours) => {
       const nodes = neighbours.filter((one) => one.row).map((one) => one.row.nodes), low = Math.min(...nodes), high = Math.max(...nodes);
       const none = neighbours.length - nodes.length, said = neighbours.map((one) => `${plain(one.isl)} / ${plain(one.osl)} / ${plain(one.users)}: ${one.row ? plain(one.row.nodes) : "none"}`);
       const range = !nodes.length ? "" : none ? `${plain(low)} or more` : low === high ? plain(low) : `${plain(low)} to ${plain(high)}`;
       return { verdict: `not simulated: ${range || "no"} nodes at its neighbours, which is no bound; the command below simulates it`, reason: `Nodes at the neighbours (prompt / reply / users): ${said.join("; ")}.` };
     };
-    const WORDS = { yes: () => "yes: memory fits, latency simulated", likely: (got) => `likely: the simulated ${named(got.near)} keeps its limit by less than the twin's median error`, unknown: (got) => `unknown: memory fits, and nothing printed says how wrong the simulated ${named(got.unknown)} may be` };
+    const WORDS = {
+      fits: () => "memory fits; say how long the first token may take to size for speed",
+      yes: () => "yes: kept even if the twin is off by its worst error there",
+      likely: (got) => `likely: ${named(got.least)} kept if the twin is off by its median error, by its worst not, or too few cells tell`,
+      possible: (got) => `possible: the simulated ${named(got.least)} keeps its limit by less than the twin's median error`,
+      unknown: (got) => `unknown: nothing printed says how wrong the simulated ${named(got.least)} may be`,
+    };
+    const surer = (got) => got.surer.map((one) => `${one.verdict}: ${plain(one.row.nodes)} nodes, ${shape(one.row)}`).join("; ");
     const named = (metrics) => metrics.map((metric) => metric.toUpperCase()).join(" and ");
     const texts = (name, asked, got) => {
-      const none = { nodes: "–", verdict: got.verdict, shape: "", ttft: "", tpot: "", e2e: "", rate: "", binds: "", cost: "", reason: "" };
+      const none = { nodes: "–", verdict: got.verdict, surer: "", shape: "", ttft: "", tpot: "", e2e: "", rate: "", binds: "", cost: "", reason: "" };
       if (got.verdict === "outside") return { ...none, verdict: "not simulated", reason: `These ${got.beyond.map((axis) => NAMES[axis]).join(" and ")} are outside what was simulated ahead; the command below simulates them.` };
       if (got.verdict === "between") return { ...none, ...amid(got.neighbours) };
       if (!got.row && !got.nearest) return { ...none, reason: "A request this long does not fit a DP rank of this platform." };
       if (!got.row) {
         const gives = Object.keys(METRICS).filter((metric) => asked[metric] !== null).map((metric) => `${metric.toUpperCase()} ${short(got.nearest[`${METRICS[metric][0]}_${asked.percentile}`])} ${METRICS[metric][1]}`).join(", ");
-        return { ...none, reason: `Nothing up to 32 nodes keeps these limits; the nearest, ${shape(got.nearest)}, gives ${gives}.` };
+        return { ...none, reason: `Nothing tried up to 32 nodes keeps these limits; the nearest, ${shape(got.nearest)}, gives ${gives}.` };
       }
       const row = got.row, price = asked[`price_${name}`];
       return {
         nodes: plain(row.nodes),
-        verdict: Object.keys(METRICS).every((metric) => asked[metric] === null) ? "memory fits; say how long the first token may take to size for speed" : WORDS[got.verdict](got),
+        verdict: WORDS[got.verdict](got), surer: surer(got),
         shape: shape(row),
         ttft: band(row, "ttft", asked.percentile), tpot: band(row, "tpot", asked.percentile), e2e: band(row, "e2e", asked.percentile),
         rate: `${short(row.tokens_per_s)} tokens/s, of them ${short(row.out_tokens_per_s)} output`,

@@ -80,12 +80,15 @@ class Answered(Row, table="cases", key=("case", "platform", "ttft")):
     verdict: Annotated[
         str,
         Col(
-            doc="yes; likely: kept by less than the twin's median error; unknown: kept, and no printed cell"
-            " says how wrong the twin is; no"
+            doc="on the fewest nodes that keep the limit as simulated: yes, even with the twin's worst error"
+            " there; likely, with its median error; possible, by less; unknown, no printed cell says how"
+            " wrong it is; no; fits, no limit"
         ),
     ]
     nodes: int | None
-    shape: Annotated[str | None, Col(doc="prefill and decode nodes")]
+    shape: Annotated[str | None, Col(doc="prefill and decode nodes, after the replicas where there are more")]
+    surer: Annotated[str | None, Col(doc="with more nodes: the surest verdict")]
+    surer_nodes: Annotated[int | None, Col(doc="fewest nodes for it")]
     max_num_seqs: Annotated[int | None, Col(doc="slots a lane")]
     requests: Annotated[int | None, Col(doc="requests that the percentiles count")]
     ttft_s_p95: Annotated[float | None, Col("s", "simulated")]
@@ -126,8 +129,9 @@ def _rows(fidelity: Artifact, calibration: Artifact) -> Iterator[Row]:
             for ttft in ("", _LIMIT):
                 goals = [parse_goal("ttft", ttft)] if ttft else []
                 given = answer(
-                    name, plan, goals, fidelity=fidelity, calibration=calibration, sensitivity=False
-                )
+                    name, plan, goals, errors=fidelity.rows("cells"),
+                    constants=calibration.rows("constants"), sensitivity=False,
+                )  # fmt: skip
                 yield _row(position, case, name, ttft, given, compared[name] or {})
 
 
@@ -136,12 +140,14 @@ def _row(
 ) -> Row:  # fmt: skip
     data = given.as_dict()
     choice: Mapping[str, Any] = data["choice"] or {}
+    surest: Mapping[str, Any] = data["surer"][-1] if data["surer"] else {}
     return Answered(
         position=position, case=case.name, platform=name, ttft=ttft, users=case.users,
         isl=case.isl or None, osl=case.osl or None, profile=case.profile or None,
         printed_quantity=cell.get("quantity"), printed=cell.get("printed"),
         printed_unit=cell.get("unit"), simulated=cell.get("simulated"), verdict=given.verdict,
-        nodes=data["nodes"], shape=choice.get("shape"), max_num_seqs=choice.get("max_num_seqs"),
+        nodes=data["nodes"], shape=choice.get("shape"), surer=surest.get("verdict"),
+        surer_nodes=surest.get("nodes"), max_num_seqs=choice.get("max_num_seqs"),
         requests=choice.get("requests"), ttft_s_p95=choice.get("ttft_s_p95"),
         tpot_ms_p95=choice.get("tpot_ms_p95"), e2e_s_p95=choice.get("e2e_s_p95"),
         ttft_error=data["fidelity"].get("ttft", {}).get("median_error") if choice else None,
