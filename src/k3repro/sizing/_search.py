@@ -62,6 +62,11 @@ class _Picks:
         surer = self.surer(trial.candidate)
         if not (surer or second) or not met(trial.values, self._goals):
             return
+        if self.found and surer:  # it is no surer for fewer users
+            place = judge(trial, self._plan, self._goals, self._errors).place
+            surer = place < self.found[-1].place
+        if not (surer or second):
+            return
         trial = held(trial, self._plan, self._goals)
         if not met(trial.values, self._goals):
             return

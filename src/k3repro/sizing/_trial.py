@@ -102,7 +102,7 @@ def in_step(plan: Plan) -> bool:
     return bool(plan.tail and plan.users and plan.workload.uniform)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def _asked(plan: Plan, arrival: ClosedLoop | OpenLoop, replicas: int = 1) -> Plan:
     """The same plan for another load."""
     if arrival == plan.workload.arrival:
@@ -128,7 +128,7 @@ class Trial:
     preemptions: int
     out_of_slots: bool = True
     loads: tuple[int, ...] = ()
-    """Fewer users of a replica, with whom some latency is what `values` says."""
+    """Fewer users of a replica, with whom a p95 is what `values` says."""
 
     def as_dict(self) -> dict[str, Any]:
         """JSON data."""
@@ -171,15 +171,16 @@ def held(trial: Trial, plan: Plan, goals: Sequence[Goal] = ()) -> Trial:
     idle; so fewer users can wait longer, and a deployment for some number of users has to bear fewer. Of
     many rounds only some are tried. It ends early where one of `goals` is missed.
     """
-    values, loads = dict(trial.values), list(trial.loads)
+    values = dict(trial.values)
+    loads: dict[str, int] = {}
     for users in _rounds(trial.candidate, plan):
         if not met(values, goals):
             break
         other = _at(trial.candidate, plan, users).values
-        if any(other[key] > values[key] for key in LATENCIES):
-            loads.append(users)
-            values |= {key: max(values[key], other[key]) for key in LATENCIES}
-    return replace(trial, values=values, loads=tuple(loads))
+        worse = {key: other[key] for key in LATENCIES if other[key] > values[key]}
+        values, loads = values | worse, loads | dict.fromkeys(worse, users)
+    decide = {users for key, users in loads.items() if key.endswith("_p95")}
+    return replace(trial, values=values, loads=tuple(sorted(decide)))
 
 
 def again(trial: Trial, plan: Plan, constants: dict[str, str]) -> Trial:
@@ -192,12 +193,12 @@ def again(trial: Trial, plan: Plan, constants: dict[str, str]) -> Trial:
 
 
 def _rounds(candidate: Candidate, plan: Plan) -> Iterator[int]:
-    """Users of full rounds below the share of a replica: each of few, every fourth or sixteenth of many."""
+    """Users of full rounds below the share of a replica: each of few, some of many."""
     lanes = platform(candidate.platform).lanes
     share = share_of(plan, candidate.replicas, lanes)
     if in_step(share):
         rounds = range(1, -(-share.users // lanes))
-        yield from (r * lanes for r in rounds if r <= 16 or r % (4 if r <= 64 else 16) == 0)
+        yield from (r * lanes for r in rounds if r <= 8 or r % (4 if r <= 32 else 16) == 0)
 
 
 def _at(
