@@ -2,7 +2,16 @@
 
 from k3repro.bringup import _doctor_site  # noqa: F401  its checks register themselves
 from k3repro.bringup._by_hand import started_by_hand
-from k3repro.bringup._cluster import CLUSTER_KEYS, ROLES, Cluster, Mount, Node, load_cluster, parse_cluster
+from k3repro.bringup._cluster import (
+    CLUSTER_KEYS,
+    ROLES,
+    Cluster,
+    Mount,
+    Node,
+    find_pipelines,
+    load_cluster,
+    parse_cluster,
+)
 from k3repro.bringup._doctor import CHECKS, Doctor, DoctorCell, examine, judge_facts
 from k3repro.bringup._down import Down, tear_down
 from k3repro.bringup._effects import refuse_without_effect
@@ -84,6 +93,7 @@ __all__ = [
     "engine_rules",
     "examine",
     "failures",
+    "find_pipelines",
     "first_errors",
     "folded",
     "gate_serve",

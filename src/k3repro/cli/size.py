@@ -13,7 +13,6 @@ from typing import Any
 
 import click
 
-from k3repro.bringup._cluster import find_pipelines
 from k3repro.cli import emit
 from k3repro.cli._launch import Tokens
 from k3repro.errors import UsageError
@@ -156,6 +155,8 @@ def size(
         "platforms": [one.as_dict() for one in answers] + [one.as_dict() for one in others],
     }
     if write is not None and best is not None:
+        from k3repro.bringup import find_pipelines  # slow to import, and seldom needed
+
         recipes = find_pipelines() / "recipes"
         result["written"] = [path.name for path in write_plan(best, workload, goals, write, recipes)]
     if as_json:
