@@ -204,10 +204,21 @@ def _rounds(candidate: Candidate, plan: Plan) -> Iterator[int]:
 def _at(
     candidate: Candidate, plan: Plan, users: int, constants: dict[str, str] | None = None
 ) -> Trial:  # fmt: skip
-    """One replica with another number of users."""
+    """One replica with another number of users; remembered, since larger loads ask for it again."""
     share = share_of(plan, candidate.replicas, platform(candidate.platform).lanes)
-    loop = ClosedLoop(users, share.think_s)
-    return try_candidate(replace(candidate, replicas=1), _asked(share, loop), constants)
+    one, asked = replace(candidate, replicas=1), _asked(share, ClosedLoop(users, share.think_s))
+    if asked.workload.corpus is not None:
+        return try_candidate(one, asked, constants)
+    key = (one, asked.workload, asked.asked, asked.constants, tuple(sorted((constants or {}).items())))
+    if key not in _SEEN:
+        if len(_SEEN) >= _MOST_SEEN:
+            _SEEN.clear()
+        _SEEN[key] = try_candidate(one, asked, constants)
+    return _SEEN[key]
+
+
+_MOST_SEEN = 4096
+_SEEN: dict[tuple[object, ...], Trial] = {}
 
 
 class _After:
