@@ -29,6 +29,14 @@ VIEWS = {
 AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 READY = """() => [...document.querySelectorAll('figure.k3-figure')].every((figure) => figure.querySelector('.vega-embed svg'))
   && [...document.querySelectorAll('form.k3-sizing section output')].every((output) => output.textContent || output.closest('[hidden]'))"""
+# Words and marks of a live chart that its own edge cuts; half a pixel is a rounding.
+CUT = """() => [...document.querySelectorAll('.vega-embed svg')].filter((svg) => svg.getBoundingClientRect().width).flatMap((svg) => {
+  const edge = svg.getBoundingClientRect();
+  return [...svg.querySelectorAll('text:not([opacity="0"]), .mark-symbol path')].filter((item) => {
+    const box = item.getBoundingClientRect();
+    return box.width && (box.right > edge.right + 1.5 || box.left < edge.left - 1.5 || box.top < edge.top - 1.5 || box.bottom > edge.bottom + 1.5);
+  }).slice(0, 2).map((item) => `${(svg.closest('figure') || {}).id}: ${item.textContent || item.getAttribute('aria-label')}`);
+})"""
 OVERFLOW = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
 AXE = """async (tags) => (await axe.run(document, {runOnly: {type: 'tag', values: tags}, rules: {'landmark-unique': {enabled: true}}, resultTypes: ['violations'], elementRef: false, preload: false}))
   .violations.flatMap((rule) => rule.nodes.slice(0, 3).map((node) => `${rule.id}: ${node.target.join(' ')} ${node.failureSummary.split('\\n')[1] || ''}`))"""
@@ -111,6 +119,7 @@ def tour(browser: Any, root: Path, pages: list[str], views: list[str], axe: str 
             visit.charts_ms = page.evaluate("performance.now()")
             if not page.evaluate(OVERFLOW):
                 visit.problems.append("overflows sideways")
+            visit.problems += [f"a chart cuts off {line}" for line in page.evaluate(CUT)]
             if axe:
                 visit.problems += [f"axe {line}" for line in page.evaluate(AXE, AXE_TAGS)]
             visit.problems += heard

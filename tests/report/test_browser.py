@@ -148,6 +148,21 @@ def test_switches_choose_rows_scales_and_small_charts(browser: Any, built: Path)
     page.context.close()
 
 
+@pytest.mark.parametrize("width", [390, 768, 1440])
+def test_what_a_search_finds_lies_above_everything(browser: Any, built: Path, width: int) -> None:
+    page, heard = visit(browser, (built / "wall-law.html").as_uri(), width=width, live=False)
+    page.locator(".k3-search input").fill("wall")
+    page.locator(".k3-search-panel li").first.wait_for()
+    covered = page.evaluate(
+        """() => { const panel = document.querySelector('.k3-search-panel'), box = panel.getBoundingClientRect(), found = [];
+        for (let x = box.left + 4; x < box.right; x += 8) for (let y = box.top + 4; y < Math.min(box.bottom, innerHeight); y += 8) {
+          const top = document.elementFromPoint(x, y); if (!panel.contains(top)) found.push(`${top && top.className} at ${x}, ${y}`); }
+        return found; }"""
+    )
+    assert covered == [] and heard == []
+    page.context.close()
+
+
 def test_a_journey_plays_pauses_and_steps(browser: Any, built: Path) -> None:
     page, heard = visit(browser, (built / "journey.html").as_uri())
     shown = "[...document.querySelectorAll('.k3-steps > li')].filter(li => !li.hidden).map(li => li.dataset.stage)"

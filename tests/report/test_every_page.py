@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import random
 import re
@@ -142,6 +143,19 @@ def test_every_place_that_shows_what_a_twin_gave_says_so(whole: Path, tmp_path: 
         assert html != page.read_text("utf-8") and not all(told for _, told in places(tmp_path, twins))
 
 
+def test_the_table_of_contradictions_has_the_rows_that_are_counted(whole: Path) -> None:
+    rows = list(csv.DictReader((whole / "data/claims-findings.csv").open(encoding="utf-8")))
+    counted = list(csv.DictReader((whole / "data/claims-summary.csv").open(encoding="utf-8")))
+    own = sum(int(row["contradicted"]) for row in counted)
+    assert {int(row["listed"]) for row in counted} == {len(rows)} and rows
+    assert {int(row["printed_again"]) for row in counted} == {len(rows) - own}
+
+
+def test_whatever_a_search_finds_has_words_to_quote(whole: Path) -> None:
+    entries = json.loads((whole / INDEX).read_text("utf-8").removeprefix("window.k3Search=").rstrip(";\n"))
+    assert [address for _, address, _, _, prose in entries if not prose] == [] and len(entries) > 1000
+
+
 # What a reader types, and where the best answer stands.
 ASKED = {
     "35,000": "index.html#finding-short",
@@ -153,6 +167,7 @@ ASKED = {
     "glossary": "about/glossary.html",
     "buy": "index.html",
     "100 users": "size-your-cluster.html",
+    "how many nodes": "index.html#how-many-nodes",
     "how many nodes do I need": "index.html#how-many-nodes",
     "can the simulator be trusted?": "fidelity.html",
     "which claims are wrong": "claims/findings.html",

@@ -83,3 +83,14 @@ def test_the_excerpt_shows_what_was_asked_and_marks_it() -> None:
     assert [text for text, hit in pieces if hit] == ["100", "users", "100"]
     assert "".join(text for text, _ in pieces).startswith("… left: at 200K context 100 users wait")
     assert not any(hit for _, hit in run("k3Find.excerpt(e,e[0],'zebra')"))
+
+
+@pytest.mark.skipif(NODE is None, reason="node is not installed")
+def test_words_that_stand_side_by_side_are_quoted_before_the_same_words_apart() -> None:
+    prose = (
+        "one user asks, short, and 100 more cells follow "
+        + "that fill the line " * 12
+        + "then 100 users at 200K"
+    )
+    pieces = run(f"k3Find.excerpt(e,{{prose:{json.dumps(prose)}}},'100 users')")
+    assert "".join(text for text, _ in pieces).endswith("100 users at 200K")

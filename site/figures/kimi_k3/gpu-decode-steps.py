@@ -8,6 +8,8 @@ import altair as alt
 
 from k3repro.relation import INDEPENDENT
 
+COLUMNS = alt.Legend(columns=2)
+
 
 def figure(rows: list[dict[str, Any]]) -> alt.LayerChart:
     """Lines for what was measured, filled marks for printed rows."""
@@ -24,15 +26,11 @@ def figure(rows: list[dict[str, Any]]) -> alt.LayerChart:
             scale=alt.Scale(type="log", nice=False, padding=12),
             axis=alt.Axis(format="~s"),
         ),
-        color=alt.Color("source:N", title=None),
+        color=alt.Color("source:N", title=None, legend=COLUMNS),
+        strokeDash=alt.StrokeDash("source:N", title=None, legend=COLUMNS),
+        tooltip=["source:N", "context:Q", "gap_ms:Q"],
     )
     printed = alt.FieldEqualPredicate(field="relation", equal=INDEPENDENT)
-    lines = (
-        base.transform_filter({"not": printed})
-        .mark_line()
-        .encode(strokeDash=alt.StrokeDash("source:N", title=None))
-    )
-    marks = base.mark_point(filled=True, size=70, opacity=1).encode(
-        shape=alt.Shape("source:N", title=None), tooltip=["source:N", "context:Q", "gap_ms:Q"]
-    )
+    lines = base.transform_filter({"not": printed}).mark_line(point=True)
+    marks = base.transform_filter(printed).mark_point(filled=True, shape="diamond", size=110, opacity=1)
     return (lines + marks).properties(height=360)

@@ -111,7 +111,7 @@
       spec.width = "container";
       spec.autosize = { type: "fit-x", contains: "padding" };
       // The fit knows axes and legends, not marks at the edge or what is written right of them.
-      const named = (spec.layer || []).some(({ mark }) => mark && mark.type === "text" && mark.align === "left");
+      const named = (spec.layer || []).some(({ mark, encoding: { x } = {} }) => (mark && mark.type === "text" && mark.align === "left") || (x && x.axis && x.axis.labelAngle < 0));
       spec.padding = { left: 5, top: 8, right: named ? 46 : 9, bottom: 5 };
     }
     if (spec.facet && spec.columns && box.clientWidth < 560) spec.columns = 1;
