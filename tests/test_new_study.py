@@ -42,7 +42,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("third") / "project"
     site = REPOSITORY / "site"
     for name in ("mkdocs.yml", "vocabulary.toml", "queries/artifacts.sql", "pages/artifacts.md"):
-        (root / "site" / name).parent.mkdir(exist_ok=True)
+        (root / "site" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(site / name, root / "site" / name)
     front = "---\ntitle: Overview\ndescription: One study.\n---\n\n# Overview\n\n[A tiny lab](tiny.md)\n"
     (root / "site" / "pages" / "index.md").write_text(front, encoding="utf-8")

@@ -78,8 +78,9 @@ def test_the_trap_of_the_worked_example(tmp_path: Path, monkeypatch: pytest.Monk
         "32",
     )
     (answer,) = run(*ask, "--e2e", "31min@p99", code=1)["platforms"]
-    assert answer["nodes"] == 4 and answer["verdict"] == "unknown" and answer["tier"] == "simulated"
-    assert 25 * 60 < answer["choice"]["e2e_s_p99"] < 31 * 60 and "unknown" in answer["fidelity"]["e2e"]
+    # An empty folder answers as a full one does: the errors ship with the package.
+    assert answer["nodes"] == 4 and answer["verdict"] == "possible" and answer["tier"] == "simulated"
+    assert 25 * 60 < answer["choice"]["e2e_s_p99"] < 31 * 60 and answer["fidelity"]["e2e"]["held_out_cells"]
     (late,) = run(*ask, "--e2e", "30", code=1)["platforms"]
     assert late["verdict"] == "no" and "alone" in late["reasons"][0]
 

@@ -86,7 +86,10 @@ def server_that(*answers: bytes, close: bool = False, hang: bool = False) -> Han
                     writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
                     continue
                 size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-                await reader.readexactly(size)
+                if await reader.readexactly(size) == b"{}":  # which endpoint is there?
+                    status = b"404 Not Found" if b"/no-such-" in head else b"400 Bad Request"
+                    writer.write(b"HTTP/1.1 %s\r\nContent-Length: 0\r\n\r\n" % status)
+                    continue
                 writer.write(next(turn, answers[-1]))
                 await writer.drain()
                 if hang:

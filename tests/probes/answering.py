@@ -39,7 +39,7 @@ class Answering:
 
     def post(self, asked: dict[str, Any]) -> bytes:
         self.posts += 1
-        if self.lie == "fails the tenth of the ladder" and self.posts == 14:
+        if self.lie == "fails the tenth of the ladder" and self.posts == 13:
             return plain(500, b"{}")
         cap, prompt = asked["max_tokens"], asked["prompt"]
         key = prompt.rpartition(" token for ")[2].partition(" ")[0]
@@ -79,6 +79,9 @@ class Answering:
                 if head.startswith(b"POST /tokenize"):
                     count = len(asked.get("prompt", "").split())
                     writer.write(plain(200, json.dumps({"count": count}).encode()))
+                    continue
+                if not asked:  # which endpoint is there?
+                    writer.write(plain(404 if b"/no-such-" in head else 400, b"{}"))
                     continue
                 answer = self.post(asked)
                 await asyncio.sleep(0.02)

@@ -62,7 +62,7 @@ def _figures(name: str, tree: Any, twins: set[str]) -> Iterator[tuple[str, bool]
 
 def _told(element: Any) -> bool:
     badges = element.xpath(".//span[contains(@class,'k3-tier')]")
-    return any(badge.text_content().endswith(SIMULATED) for badge in badges)
+    return any("".join(badge.itertext()).endswith(SIMULATED) for badge in badges)
 
 
 def _texts(value: Any) -> Iterator[str]:
